@@ -1,0 +1,80 @@
+"""Aggregating experts into one policy: pure functions of the experts.
+
+An aggregation takes the experts and returns a `Consensus`: parameters for the next policy and,
+where the answer is a distribution that the network cannot represent exactly, that distribution.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from capo.families import DiagGaussian
+from capo.networks import Policy
+
+
+class Experts(NamedTuple):
+    """K trained replicates, stacked, and what they do on the batch."""
+
+    policy: Policy
+    opt_state: optax.OptState
+    mean_iterate: Policy
+    dist: Float[Array, "experts n params"]
+    surrogate: Float[Array, " experts"]
+
+
+class Consensus(NamedTuple):
+    """The aggregated policy; `dist` is its target on the batch, None for the policy's own."""
+
+    policy: Policy
+    dist: Float[Array, "n params"] | None = None
+
+
+def tree_mean(tree):
+    """The mean over the leading axis, written as x_1 + mean(x_k − x_1).
+
+    Identical experts give themselves exactly, for every K; a plain sum would round.
+    """
+    return jax.tree.map(lambda x: x[0] + jnp.mean(x - x[0], axis=0).astype(x.dtype), tree)
+
+
+def tree_pick(tree, index):
+    """Entry `index` of the leading axis."""
+    return jax.tree.map(lambda x: x[index], tree)
+
+
+def identity(experts: Experts) -> Consensus:
+    """The only expert."""
+    return Consensus(tree_pick(experts.policy, 0))
+
+
+def mean_iterate(experts: Experts) -> Consensus:
+    """The mean of the only expert's end-of-epoch iterates (PPO-SWA)."""
+    return Consensus(tree_pick(experts.mean_iterate, 0))
+
+
+def best(experts: Experts) -> Consensus:
+    """The expert with the highest clipped surrogate on the whole batch."""
+    return Consensus(tree_pick(experts.policy, jnp.argmax(experts.surrogate)))
+
+
+def average(experts: Experts) -> Consensus:
+    """θ̄ = (1/K) Σ_k θ_k (CAPO-Avg)."""
+    return Consensus(tree_mean(experts.policy))
+
+
+def logop(experts: Experts) -> Consensus:
+    """q ∝ Π_k π_k^(1/K), that is η̄ = (1/K) Σ_k η_k in every state.
+
+    The parameters returned with q are the average, with the state-independent log std of a
+    Gaussian set to q's own: σ_q⁻² = (1/K) Σ_k σ_k⁻². Distillation starts from them.
+    """
+    policy = tree_mean(experts.policy)
+    family = policy.family
+    dist = family.logop(experts.dist)
+    if isinstance(family, DiagGaussian) and policy.log_std is not None:
+        policy = eqx.tree_at(lambda p: p.log_std, policy, dist[0, family.dim :])
+    return Consensus(policy, dist)

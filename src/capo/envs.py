@@ -1,0 +1,219 @@
+"""Vector environments behind one small protocol, with same-step autoreset.
+
+`step` never returns a reset as a transition: `next_obs` is what the action led to, the true final
+observation where an episode ended, and `obs` is what to act on next.
+"""
+
+import contextlib
+import difflib
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+
+from capo.config import UsageError
+
+
+class EnvError(RuntimeError):
+    """An environment misbehaved; the text names its index and the step."""
+
+
+class Step(NamedTuple):
+    """What one step of all environments gave."""
+
+    obs: np.ndarray
+    next_obs: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+
+class VectorEnv(Protocol):
+    """Several copies of one environment, stepped together."""
+
+    backend: str
+    num_envs: int
+    observation_space: gym.Space
+    action_space: gym.Space
+
+    def reset(self) -> np.ndarray: ...
+
+    def step(self, actions: np.ndarray) -> Step: ...
+
+    def close(self) -> None: ...
+
+
+def make(
+    env_id: str, num_envs: int, seed: int, backend: str = "auto", **kwargs: Any
+) -> "VectorEnv":
+    """Builds `num_envs` copies of a registered environment on the backend asked for."""
+    chosen = choose_backend(env_id, backend)
+    if chosen == "envpool":
+        return EnvPoolEnv(env_id, num_envs, seed, **kwargs)
+
+    def factory() -> gym.Env:
+        return gym.make(env_id, **kwargs)
+
+    with _quiet():
+        return GymnasiumEnv(factory, num_envs, seed, name=env_id)
+
+
+def choose_backend(env_id: str, backend: str) -> str:
+    """`auto` is EnvPool for Gymnasium's own tasks where it is installed, else Gymnasium."""
+    installed = importlib.util.find_spec("envpool") is not None
+    if backend == "envpool":
+        if not installed:
+            raise UsageError("--backend envpool needs EnvPool; pip install 'capo-rl[envpool]'")
+        if env_id not in _envpool_ids():
+            raise UsageError(f"EnvPool has no environment {env_id!r}{_nearest(env_id)}")
+        return "envpool"
+    _check_registered(env_id)
+    if backend == "auto" and installed and env_id in _envpool_ids():
+        entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
+        if isinstance(entry, str) and entry.startswith("gymnasium.envs."):
+            return "envpool"
+    return "gymnasium"
+
+
+def _envpool_ids() -> list[str]:
+    import envpool
+
+    return envpool.list_all_envs()
+
+
+def _check_registered(env_id: str) -> None:
+    try:
+        gym.spec(env_id)
+    except (gym.error.Error, ImportError) as error:
+        if env_id in gym.registry:
+            raise UsageError(f"environment {env_id!r} cannot be made: {error}") from error
+        raise UsageError(f"unknown environment {env_id!r}{_nearest(env_id)}") from error
+
+
+def _nearest(env_id: str) -> str:
+    names = {name.lower(): name for name in gym.registry}
+    close = difflib.get_close_matches(env_id.lower(), names, n=1, cutoff=0.3)
+    return f"; did you mean {names[close[0]]}?" if close else ""
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps version notices of environments that are still in use out of people's terminals."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def check_spaces(observation: gym.Space) -> None:
+    """Refuses an observation space that no network here can read."""
+    if not isinstance(observation, gym.spaces.Box) or len(observation.shape) != 1:
+        raise UsageError(
+            f"the observation space {observation} is not supported; it must be a flat Box"
+        )
+
+
+def to_env(space: gym.Space, actions: np.ndarray) -> np.ndarray:
+    """Clips continuous actions to the space; shifts discrete ones to where the space begins."""
+    if isinstance(space, gym.spaces.Box):
+        return np.clip(actions, space.low, space.high)
+    if isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete)):
+        return actions + space.start
+    return actions
+
+
+class GymnasiumEnv:
+    """Gymnasium environments in this process, one after the other."""
+
+    backend = "gymnasium"
+
+    def __init__(
+        self, factory: Callable[[], gym.Env], num_envs: int, seed: int, name: str = "environment"
+    ):
+        self.name, self.num_envs, self._seed = name, num_envs, seed
+        self._envs: list[gym.Env] = []
+        try:
+            for _ in range(num_envs):
+                self._envs.append(factory())
+        except (gym.error.DependencyNotInstalled, ImportError) as error:
+            raise UsageError(f"{name} needs a package that is missing: {error}") from error
+        self.observation_space = self._envs[0].observation_space
+        self.action_space = self._envs[0].action_space
+        self._steps = 0
+
+    def reset(self) -> np.ndarray:
+        """Resets all environments, each from its own seed."""
+        self._steps = 0
+        found = [env.reset(seed=self._seed + i)[0] for i, env in enumerate(self._envs)]
+        return np.stack([self._checked(i, obs) for i, obs in enumerate(found)])
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Steps each environment once and begins a new episode where one ended."""
+        self._steps += 1
+        obs: list[np.ndarray] = []
+        next_obs: list[np.ndarray] = []
+        rewards = np.empty(self.num_envs)
+        terminated = np.zeros(self.num_envs, bool)
+        truncated = np.zeros(self.num_envs, bool)
+        for i, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
+            found, rewards[i], terminated[i], truncated[i], _ = env.step(action)
+            next_obs.append(self._checked(i, found))
+            if terminated[i] or truncated[i]:
+                found, _ = env.reset()
+            obs.append(self._checked(i, found))
+        return Step(np.stack(obs), np.stack(next_obs), rewards, terminated, truncated)
+
+    def _checked(self, index: int, obs: Any) -> np.ndarray:
+        obs, shape = np.asarray(obs), self.observation_space.shape
+        if obs.shape != shape:
+            raise EnvError(
+                f"{self.name}: environment {index} returned an observation of shape {obs.shape} "
+                f"at step {self._steps}; its space says {shape}"
+            )
+        return obs
+
+    def close(self) -> None:
+        """Closes every environment."""
+        for env in self._envs:
+            env.close()
+
+
+class EnvPoolEnv:
+    """EnvPool's C++ environments, on as many threads as this process has cores."""
+
+    backend = "envpool"
+
+    def __init__(self, env_id: str, num_envs: int, seed: int, **kwargs: Any):
+        import envpool
+
+        options = {"num_threads": min(num_envs, len(os.sched_getaffinity(0))), **kwargs}
+        if "post_constraint" in envpool.make_spec(env_id).config._fields:
+            # Without it EnvPool leaves contact forces at zero, silently.
+            options.setdefault("post_constraint", True)
+        self.name, self.num_envs = env_id, num_envs
+        self._pool = envpool.make(
+            env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options
+        )
+        self.observation_space = self._pool.observation_space
+        self.action_space = self._pool.action_space
+        self._dtype = self.action_space.dtype
+
+    def reset(self) -> np.ndarray:
+        """Resets all environments."""
+        return self._pool.reset()[0]
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Steps all environments and resets, in the same step, those whose episode ended."""
+        next_obs, reward, terminated, truncated, _ = self._pool.step(actions.astype(self._dtype))
+        obs, done = next_obs, np.flatnonzero(terminated | truncated)
+        if done.size:
+            obs = next_obs.copy()
+            obs[done] = self._pool.reset(done.astype(np.int32))[0]
+        return Step(obs, next_obs, reward, terminated, truncated)
+
+    def close(self) -> None:
+        """Ends the pool's threads."""
+        self._pool.close()

@@ -1,0 +1,67 @@
+"""Running statistics of observations and returns: one estimate for all environments.
+
+They belong to the train state and to every saved model: a policy without them is a different
+policy. They live on the host in float64 and are updated once a generation, so that a whole batch
+is collected by one fixed function of the observation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+CLIP = 10.0
+EPSILON = 1e-8
+
+Rows = Float[np.ndarray, "rows *shape"]
+
+
+class RunningStats(NamedTuple):
+    """Mean and variance of everything seen so far."""
+
+    mean: Float[np.ndarray, "*shape"]
+    var: Float[np.ndarray, "*shape"]
+    count: float
+
+    @staticmethod
+    def init(shape: tuple[int, ...] = ()) -> "RunningStats":
+        """Mean 0, variance 1, nothing seen."""
+        return RunningStats(np.zeros(shape), np.ones(shape), 0.0)
+
+    def update(self, rows: Rows) -> "RunningStats":
+        """Merges a block of samples (Chan's parallel formula)."""
+        mean, var, count = rows.mean(axis=0), rows.var(axis=0), float(rows.shape[0])
+        total = self.count + count
+        delta = mean - self.mean
+        square = self.var * self.count + var * count + delta**2 * self.count * count / total
+        return RunningStats(
+            np.asarray(self.mean + delta * count / total), np.asarray(square / total), total
+        )
+
+    def normalize(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
+        """(x − mean) / std, clipped at ±10, as float32."""
+        z = (x - self.mean) / np.sqrt(self.var + EPSILON)
+        return np.clip(z, -CLIP, CLIP).astype(np.float32)
+
+    def scale(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
+        """x / std, clipped at ±10, as float32: rewards keep their sign."""
+        return np.clip(x / np.sqrt(self.var + EPSILON), -CLIP, CLIP).astype(np.float32)
+
+
+def discounted_returns(
+    rewards: Float[np.ndarray, "steps envs"],
+    done: np.ndarray,
+    start: Float[np.ndarray, " envs"],
+    gamma: float,
+) -> tuple[Float[np.ndarray, "steps envs"], Float[np.ndarray, " envs"]]:
+    """Forward accumulators R_t = γ R_{t−1} + r_t, begun anew after each episode.
+
+    Their deviation is what rewards are divided by. Returns all R_t and the accumulators to go on
+    from in the next batch.
+    """
+    out = np.empty_like(rewards)
+    running = start
+    for t, (reward, ended) in enumerate(zip(rewards, done, strict=True)):
+        out[t] = gamma * running + reward
+        running = np.where(ended, 0.0, out[t])
+    return out, running

@@ -1,0 +1,132 @@
+"""Collecting one batch with the incumbent, and its advantages."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Num
+
+from capo.config import Config
+from capo.envs import EnvError, VectorEnv, to_env
+from capo.networks import Policy
+from capo.normalize import RunningStats, discounted_returns
+
+
+class Batch(NamedTuple):
+    """What K experts are trained on: T steps of N environments, normalised.
+
+    `next_obs` is the observation each action led to, the true final one where an episode ended.
+    """
+
+    obs: Float[Array | np.ndarray, "steps envs obs"]
+    next_obs: Float[Array | np.ndarray, "steps envs obs"]
+    actions: Num[Array | np.ndarray, "steps envs *event"]
+    rewards: Float[Array | np.ndarray, "steps envs"]
+    terminated: Bool[Array | np.ndarray, "steps envs"]
+    truncated: Bool[Array | np.ndarray, "steps envs"]
+
+
+class Collector(NamedTuple):
+    """Where the environments stand and what has been seen of them."""
+
+    obs: np.ndarray
+    obs_stats: RunningStats
+    return_stats: RunningStats
+    accumulators: np.ndarray
+    episode_return: np.ndarray
+    episode_length: np.ndarray
+
+    @staticmethod
+    def init(env: VectorEnv) -> "Collector":
+        """Resets the environments and starts the statistics."""
+        zeros = np.zeros(env.num_envs)
+        shape = env.observation_space.shape or ()
+        return Collector(
+            env.reset(), RunningStats.init(shape), RunningStats.init(), zeros, zeros, zeros
+        )
+
+
+class Episodes(NamedTuple):
+    """Returns and lengths, undiscounted and not normalised, of the episodes that ended."""
+
+    returns: list[float]
+    lengths: list[int]
+
+
+def collect(
+    env: VectorEnv, policy: Policy, state: Collector, config: Config, rng: np.random.Generator
+) -> tuple[Collector, Batch, Episodes]:
+    """Steps the environments `num_steps` times with actions drawn from `policy` (on the host).
+
+    The observation statistics stay fixed while acting and take the batch in afterwards. The very
+    first batch is normalised by its own statistics instead: the policy's head is near zero then,
+    so it acted in the same way.
+    """
+    steps, envs = config.num_steps, env.num_envs
+    noise = policy.family.noise(rng, (steps, envs))
+    raw_obs = np.empty((steps, *state.obs.shape), state.obs.dtype)
+    raw_next, actions = np.empty_like(raw_obs), []
+    rewards = np.empty((steps, envs))
+    ends = np.empty((2, steps, envs), bool)
+    obs = state.obs
+    for t in range(steps):
+        raw_obs[t] = obs
+        seen = state.obs_stats.normalize(obs) if config.normalize_obs else obs.astype(np.float32)
+        action = policy.family.sample(policy(seen), noise[t])
+        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(to_env(env.action_space, action))
+        if not (np.isfinite(raw_next[t]).all() and np.isfinite(rewards[t]).all()):
+            raise EnvError(_not_finite(t, raw_next[t], rewards[t]))
+        actions.append(action)
+    done = ends[0] | ends[1]
+    obs_stats = state.obs_stats.update(raw_obs.reshape(-1, *obs.shape[1:]))
+    returns, accumulators = discounted_returns(rewards, done, state.accumulators, config.gamma)
+    return_stats = state.return_stats.update(returns.reshape(-1))
+    used = state.obs_stats if state.obs_stats.count else obs_stats
+    normal = used.normalize if config.normalize_obs else np.float32
+    scaled = return_stats.scale(rewards) if config.normalize_reward else rewards.astype(np.float32)
+    batch = Batch(normal(raw_obs), normal(raw_next), np.stack(actions), scaled, ends[0], ends[1])
+    episodes, running = _episodes(rewards, done, state)
+    return Collector(obs, obs_stats, return_stats, accumulators, *running), batch, episodes
+
+
+def _not_finite(step: int, obs: np.ndarray, reward: np.ndarray) -> str:
+    bad = ~np.isfinite(obs).reshape(len(obs), -1).all(axis=1) | ~np.isfinite(reward)
+    index = int(np.flatnonzero(bad)[0])
+    what = "observation" if not np.isfinite(obs[index]).all() else "reward"
+    return f"environment {index} returned a non-finite {what} at step {step} of the rollout"
+
+
+def _episodes(
+    rewards: np.ndarray, done: np.ndarray, state: Collector
+) -> tuple[Episodes, tuple[np.ndarray, np.ndarray]]:
+    totals, total = discounted_returns(rewards, done, state.episode_return, 1.0)
+    counts, count = discounted_returns(np.ones_like(rewards), done, state.episode_length, 1.0)
+    return Episodes(totals[done].tolist(), counts[done].astype(int).tolist()), (total, count)
+
+
+def gae(
+    rewards: Float[Array, "steps envs"],
+    values: Float[Array, "steps envs"],
+    next_values: Float[Array, "steps envs"],
+    terminated: Bool[Array, "steps envs"],
+    truncated: Bool[Array, "steps envs"],
+    gamma: float,
+    lam: float | Float[Array, ""],
+) -> Float[Array, "steps envs"]:
+    """Generalised advantages: δ_t = r_t + γ V(s'_t)(1 − terminated_t) − V(s_t),
+    A_t = δ_t + γλ (1 − done_t) A_{t+1}.
+
+    `next_values` are of the observation each action led to, so a truncated step bootstraps from
+    its true final observation, and the last step of the batch needs no case of its own.
+    """
+    delta = rewards + gamma * next_values * ~terminated - values
+    decay = gamma * lam * ~(terminated | truncated)
+
+    def backward(after, step):
+        delta_t, decay_t = step
+        advantage = delta_t + decay_t * after
+        return advantage, advantage
+
+    start = jnp.zeros_like(values[0])
+    return jax.lax.scan(backward, start, (delta, decay), reverse=True, unroll=8)[1]
