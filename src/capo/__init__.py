@@ -1,0 +1,49 @@
+"""Consensus Aggregation for Policy Optimization: wider PPO updates from the same samples."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capo.config import Config as Config
+    from capo.config import UsageError as UsageError
+    from capo.consensus import Consensus as Consensus
+    from capo.consensus import Experts as Experts
+    from capo.envs import EnvError as EnvError
+    from capo.evaluate import Evaluation as Evaluation
+    from capo.evaluate import evaluate as evaluate
+    from capo.methods import METHODS as METHODS
+    from capo.methods import Method as Method
+    from capo.model import Model as Model
+    from capo.train import Generation as Generation
+    from capo.train import TrainState as TrainState
+    from capo.train import generation as generation
+    from capo.train import generations as generations
+    from capo.train import init as init
+    from capo.train import learn as learn
+
+_HOMES = {
+    "Config": "config",
+    "UsageError": "config",
+    "Consensus": "consensus",
+    "Experts": "consensus",
+    "EnvError": "envs",
+    "Evaluation": "evaluate",
+    "evaluate": "evaluate",
+    "METHODS": "methods",
+    "Method": "methods",
+    "Model": "model",
+    "Generation": "train",
+    "TrainState": "train",
+    "generation": "train",
+    "generations": "train",
+    "init": "train",
+    "learn": "train",
+}
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str):
+    """Loads a public name when it is first used: `import capo` itself does not start JAX."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"capo.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'capo' has no attribute {name!r}")

@@ -3,7 +3,10 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 PRESETS: dict[str, dict[str, str]] = {
     "default": {"truncation": "bootstrap", "distill_init": "average"},
@@ -16,15 +19,40 @@ class UsageError(ValueError):
     """A mistake in what the caller asked for; its text is one line that says what would be right."""
 
 
+def parse_steps(text: str) -> int:
+    """Reads 1000000, 1_000_000, 1e6, 500k and 1M as a number of steps."""
+    scale = {"k": 10**3, "m": 10**6, "g": 10**9}.get(text[-1:].lower())
+    try:
+        value = float(text[:-1] if scale else text) * (scale or 1)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 1 or value != int(value):
+        raise UsageError(f"{text!r} is not a number of steps; write 1_000_000, 1e6 or 1M")
+    return int(value)
+
+
+Steps = Annotated[
+    int,
+    tyro.conf.arg(name="total-steps", aliases=["-n"]),
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="STEPS",
+        instance_from_str=lambda words: parse_steps(words[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda steps: [f"{steps:_}"],
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Config:
     """Everything that decides a run. `auto` fields are settled by the preset and the method's row."""
 
-    env_id: str
+    env_id: Annotated[str, tyro.conf.arg(metavar="ENV"), tyro.conf.Positional]
     """A Gymnasium environment id, such as Hopper-v4."""
     algo: str = "capo"
     """capo, capo-avg, ppo, ppo-kx, best-of-k, ppo-swa or trpo."""
-    total_steps: int = 1_000_000
+    total_steps: Steps = 1_000_000
     """Environment steps to train for; takes 1_000_000, 1e6 and 1M."""
     seed: int = 1
     """Seed of everything random in the run."""
@@ -107,6 +135,7 @@ class Config:
     """A time limit bootstraps from the final observation, or counts as the end (preset paper)."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "algo", self.algo.replace("_", "-"))
         for check in (self._check_ranges, self._check_choices, self._check_sizes):
             check()
 
@@ -184,18 +213,6 @@ def nearest_divisor(size: int, wanted: int) -> int:
     """The divisor of `size` that is closest to `wanted` (the smaller one of two as close)."""
     divisors = (d for d in range(1, size + 1) if size % d == 0)
     return min(divisors, key=lambda d: (abs(d - wanted), d))
-
-
-def parse_steps(text: str) -> int:
-    """Reads 1000000, 1_000_000, 1e6, 500k and 1M as a number of steps."""
-    scale = {"k": 10**3, "m": 10**6, "g": 10**9}.get(text[-1:].lower())
-    try:
-        value = float(text[:-1] if scale else text) * (scale or 1)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 1 or value != int(value):
-        raise UsageError(f"{text!r} is not a number of steps; write 1_000_000, 1e6 or 1M")
-    return int(value)
 
 
 def _require(good: bool, name: str, value: object, wanted: str) -> None:

@@ -51,14 +51,13 @@ def make(
     env_id: str, num_envs: int, seed: int, backend: str = "auto", **kwargs: Any
 ) -> "VectorEnv":
     """Builds `num_envs` copies of a registered environment on the backend asked for."""
-    chosen = choose_backend(env_id, backend)
-    if chosen == "envpool":
-        return EnvPoolEnv(env_id, num_envs, seed, **kwargs)
 
     def factory() -> gym.Env:
         return gym.make(env_id, **kwargs)
 
     with _quiet():
+        if choose_backend(env_id, backend) == "envpool":
+            return EnvPoolEnv(env_id, num_envs, seed, **kwargs)
         return GymnasiumEnv(factory, num_envs, seed, name=env_id)
 
 
@@ -67,7 +66,7 @@ def choose_backend(env_id: str, backend: str) -> str:
     installed = importlib.util.find_spec("envpool") is not None
     if backend == "envpool":
         if not installed:
-            raise UsageError("--backend envpool needs EnvPool; pip install 'capo-rl[envpool]'")
+            raise UsageError("--backend envpool needs EnvPool; pip install envpool")
         if env_id not in _envpool_ids():
             raise UsageError(f"EnvPool has no environment {env_id!r}{_nearest(env_id)}")
         return "envpool"
@@ -102,10 +101,20 @@ def _nearest(env_id: str) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps version notices of environments that are still in use out of people's terminals."""
+    """Keeps version notices about environments out of the terminal while they are made.
+
+    MuJoCo would also leave a MUJOCO_LOG.TXT in the working folder for each of them.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+        warnings.simplefilter("ignore")
+        import mujoco
+
+        previous = mujoco.get_mju_user_warning()
+        mujoco.set_mju_user_warning(lambda _: None)
+        try:
+            yield
+        finally:
+            mujoco.set_mju_user_warning(previous)
 
 
 def check_spaces(observation: gym.Space) -> None:

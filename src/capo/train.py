@@ -22,6 +22,7 @@ from capo.envs import VectorEnv, check_spaces, make
 from capo.experts import gae_lambdas, permutations, prepare_devices, shares, train_experts
 from capo.families import family_for
 from capo.methods import method_of, resolve, warmup_of
+from capo.model import Model
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
 from capo.ppo import Samples, clipped_surrogate, optimizer, standardize
 from capo.rollout import Batch, Collector, collect, gae
@@ -40,11 +41,12 @@ class TrainState(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """One turn of the loop: the new state, and a flat dictionary of what happened."""
+    """One turn of the loop: the new state, the model so far, a flat dictionary of what happened."""
 
     index: int
     state: TrainState
     collector: Collector
+    model: Model
     info: dict[str, float]
 
 
@@ -183,17 +185,21 @@ def learning_rate(config: Config, index: int) -> float:
     return config.learning_rate * left
 
 
-def compile_generation(config: Config, state: TrainState, env: VectorEnv) -> float:
-    """Compiles what the run will call, on a batch of zeros; returns the seconds it took."""
+def compile_generation(
+    config: Config, observation_space: gym.Space, action_space: gym.Space
+) -> float:
+    """Compiles ahead what a run will call, on a batch of zeros; returns the seconds it took."""
+    prepare_devices(method_of(config.algo).width(config))
     began = time.perf_counter()
+    state = init(config, observation_space, action_space)
     shape = (config.num_steps, config.num_envs)
-    obs = np.zeros((*shape, *(env.observation_space.shape or ())), np.float32)
+    obs = np.zeros((*shape, *(observation_space.shape or ())), np.float32)
     family = state.policy.family
     noise = family.noise(np.random.default_rng(0), shape)
     actions = family.sample(np.zeros((*shape, family.size), np.float32), noise)
     flags = np.zeros(shape, bool)
     batch = Batch(obs, obs, actions, np.zeros(shape, np.float32), flags, flags)
-    for phase in {warmup_of(config), resolve(config)} if _warms_up(config) else {resolve(config)}:
+    for phase in [warmup_of(config), config] if _warms_up(config) else [config]:
         generation(phase, jax.random.key(0), state, batch, 0.0)
     return time.perf_counter() - began
 
@@ -205,15 +211,21 @@ def _warms_up(config: Config) -> bool:
 def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Generation]:
     """Trains, yielding after every generation; the whole run is a function of the configuration.
 
-    >>> for step in generations(Config("CartPole-v1", algo="ppo", total_steps=4096)):
-    ...     step.info["return"]
+    An environment that is passed in is the caller's to close.
     """
+    config = resolve(config)
     prepare_devices(method_of(config.algo).width(config))
-    if env is None:
-        env = make(config.env_id, config.num_envs, config.seed, config.backend)
-    state = init(config, env.observation_space, env.action_space)
-    compile_seconds = compile_generation(config, state, env)
-    collector = Collector.init(env)
+    own = make(config.env_id, config.num_envs, config.seed, config.backend) if env is None else None
+    try:
+        yield from _loop(config, env or own)
+    finally:
+        if own is not None:
+            own.close()
+
+
+def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
+    spaces = (env.observation_space, env.action_space)
+    state, collector = init(config, *spaces), Collector.init(env)
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     returns: deque[float] = deque(maxlen=RETURN_WINDOW)
     lengths: deque[int] = deque(maxlen=RETURN_WINDOW)
@@ -221,14 +233,13 @@ def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Genera
     began = time.perf_counter()
     for index in range(config.generations):
         warming = warming and not _warm(config, index, returns)
-        phase = warmup_of(config) if warming else resolve(config)
         started = time.perf_counter()
         rng = np.random.default_rng([config.seed, index])
         collector, batch, episodes = collect(env, state.policy, collector, config, rng)
-        collected = time.perf_counter()
         returns.extend(episodes.returns)
         lengths.extend(episodes.lengths)
-        rate = learning_rate(config, index)
+        collected = time.perf_counter()
+        phase, rate = warmup_of(config) if warming else config, learning_rate(config, index)
         state, info = generation(phase, jax.random.fold_in(key, index), state, batch, rate)
         now = time.perf_counter()
         row = {
@@ -243,9 +254,16 @@ def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Genera
             "seconds": now - began,
             "collect_seconds": collected - started,
             "update_seconds": now - collected,
-            "compile_seconds": compile_seconds,
         }
-        yield Generation(index, state, collector, row)
+        stats = (collector.obs_stats, collector.return_stats)
+        model = Model(config, *spaces, state.policy, state.critic, *stats)
+        yield Generation(index, state, collector, model, row)
+
+
+def learn(config: Config, env: VectorEnv | None = None) -> Model:
+    """Trains to the end and returns the model."""
+    last = deque(generations(config, env), maxlen=1)
+    return last[0].model
 
 
 def _warm(config: Config, index: int, returns: deque[float]) -> bool:

@@ -1,0 +1,8 @@
+"""`python -m capo` is `capo`."""
+
+import sys
+
+from capo.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

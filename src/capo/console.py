@@ -1,0 +1,68 @@
+"""What a person sees while a run goes on: one live line, or plain lines where nobody watches."""
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from capo.config import Config
+from capo.report import compact
+
+PLAIN_LINES = 20
+"""How many progress lines a run prints into a file or a pipe."""
+
+
+class Progress:
+    """Shows the rows of a run as they come."""
+
+    def __init__(self, console: Console, config: Config):
+        self._console, self._config = console, config
+        self._live: Live | None = None
+        self._began = time.monotonic()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Progress"]:
+        """Keeps the live line up while the block runs."""
+        self._began = time.monotonic()
+        if not self._console.is_terminal:
+            yield self
+            return
+        with Live(console=self._console, transient=True, auto_refresh=False) as self._live:
+            yield self
+
+    def show(self, row: dict[str, float]) -> None:
+        """Updates the live line; without a terminal, prints every twentieth of the way."""
+        total = self._config.generations
+        done = int(row["generation"]) + 1
+        text = self._text(row, done, total)
+        if self._live is not None:
+            grid = Table.grid(padding=(0, 1))
+            grid.add_row(ProgressBar(total=total, completed=done, width=24), text)
+            self._live.update(grid, refresh=True)
+        elif done == total or done * PLAIN_LINES // total > (done - 1) * PLAIN_LINES // total:
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+    def _text(self, row: dict[str, float], done: int, total: int) -> str:
+        spent = time.monotonic() - self._began
+        left = spent / done * (total - done)
+        found = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
+        parts = [
+            f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
+            f"return {found}",
+            f"{compact(done * self._config.batch_size / spent)} steps/s",
+            f"{clock(left)} left",
+            f"KL {row['kl']:.4f}",
+        ]
+        return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
+
+
+def clock(seconds: float) -> str:
+    """75 as 1:15."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

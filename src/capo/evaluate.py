@@ -1,0 +1,82 @@
+"""Judging a model: whole episodes with frozen statistics."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from capo.envs import VectorEnv, make
+from capo.model import Model
+
+MAX_ENVS = 32
+SEED_OFFSET = 1_000_003
+"""Keeps evaluation episodes apart from the training ones of the same seed."""
+
+
+class Evaluation(NamedTuple):
+    """Returns and lengths of the episodes played."""
+
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean return; not a number with one episode."""
+        n = len(self.returns)
+        return float(np.std(self.returns, ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        error = self.standard_error
+        return {
+            "mean": self.mean,
+            "standard_error": None if math.isnan(error) else error,
+            "mean_length": float(np.mean(self.lengths)),
+            "episodes": len(self.returns),
+            "returns": self.returns,
+            "lengths": self.lengths,
+        }
+
+
+def evaluate(
+    model: Model, episodes: int = 20, seed: int | None = None, deterministic: bool = True
+) -> Evaluation:
+    """Plays `episodes` episodes in fresh environments of the model's own task."""
+    config = model.config
+    seed = (config.seed + SEED_OFFSET if seed is None else seed) % 2**31
+    env = make(config.env_id, min(episodes, MAX_ENVS), seed, config.backend)
+    try:
+        return play(model, env, episodes, deterministic, np.random.default_rng(seed))
+    finally:
+        env.close()
+
+
+def play(
+    model: Model, env: VectorEnv, episodes: int, deterministic: bool, rng: np.random.Generator
+) -> Evaluation:
+    """Each environment plays a number of episodes fixed beforehand.
+
+    Taking the first episodes to end, whichever environment they come from, would favour short ones.
+    """
+    quota = np.full(env.num_envs, episodes // env.num_envs)
+    quota[: episodes % env.num_envs] += 1
+    total, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
+    result = Evaluation([], [])
+    obs = env.reset()
+    while quota.any():
+        step = env.step(model.act(obs, deterministic, rng))
+        obs = step.obs
+        total += step.reward
+        length += 1
+        for i in np.flatnonzero(step.terminated | step.truncated):
+            if quota[i]:
+                result.returns.append(float(total[i]))
+                result.lengths.append(int(length[i]))
+                quota[i] -= 1
+            total[i], length[i] = 0.0, 0
+    return result

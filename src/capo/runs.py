@@ -1,0 +1,129 @@
+"""The run folder: what is left of a training run."""
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from capo.config import Config, UsageError
+from capo.evaluate import Evaluation
+from capo.model import Model, write_json
+
+PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
+
+
+def default_folder(config: Config) -> Path:
+    """runs/{env}__{algo}__{seed}__{time}."""
+    env = config.env_id.replace("/", "-")
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{env}__{config.algo}__{config.seed}__{stamp}"
+
+
+def check_free(folder: Path) -> None:
+    """Refuses a folder that a run cannot be written to."""
+    if (folder / "config.json").exists():
+        raise UsageError(f"{folder} already holds a run; choose another --run-dir")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; choose another --run-dir")
+    parent = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not os.access(parent, os.W_OK):
+        raise UsageError(f"{parent} cannot be written to; choose another --run-dir")
+
+
+def versions() -> dict[str, str | None]:
+    """Installed versions of what decides a run's numbers; None for what is not installed."""
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name.removesuffix("-rl")] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name.removesuffix("-rl")] = None
+    return found
+
+
+class RunFolder:
+    """Writes a run as it happens; every file is whole at all times."""
+
+    def __init__(self, path: Path, config: Config, backend: str):
+        check_free(path)
+        self.path, self.config = path, config
+        self.rows: list[dict[str, Any]] = []
+        path.mkdir(parents=True, exist_ok=True)
+        self._manifest = {
+            "versions": versions(),
+            "backend": backend,
+            "command": shlex.join(["capo", *sys.argv[1:]]),
+            "commit": _commit(),
+            "machine": _machine(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "status": "running",
+        }
+        self._began = time.monotonic()
+        write_json(path / "config.json", config.to_dict())
+        write_json(path / "manifest.json", self._manifest)
+        self._metrics: TextIO = (path / "metrics.jsonl").open("w")
+
+    def log(self, row: dict[str, float]) -> None:
+        """Appends a row to metrics.jsonl; values that are not finite become null."""
+        clean = {k: v if math.isfinite(v) else None for k, v in row.items()}
+        self.rows.append(clean)
+        self._metrics.write(json.dumps(clean) + "\n")
+        self._metrics.flush()
+
+    def finish(self, model: Model, status: str, result: Evaluation | None) -> None:
+        """Writes the model, the evaluation if there was one, the picture and the final manifest."""
+        from capo.report import summary
+
+        self._metrics.close()
+        model.save(self.path / "model.safetensors")
+        title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
+        if result is not None:
+            write_json(self.path / "eval.json", result.to_dict())
+            title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
+        summary(self.path / "summary.png", self.config, self.rows, title)
+        wall = time.monotonic() - self._began
+        write_json(
+            self.path / "manifest.json",
+            {**self._manifest, "status": status, "wall_seconds": round(wall, 3)},
+        )
+
+
+def find_model(run: Path) -> Path:
+    """The model file of a run folder, or the file itself."""
+    if run.is_dir():
+        if not (run / "model.safetensors").is_file():
+            raise UsageError(f"{run} holds no model.safetensors; is it a run folder?")
+        return run / "model.safetensors"
+    if not run.exists():
+        raise UsageError(f"there is no run {run}")
+    return run
+
+
+def _machine() -> dict[str, Any]:
+    import jax
+
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cores": len(os.sched_getaffinity(0)),
+        "devices": [str(device) for device in jax.devices()],
+    }
+
+
+def _commit() -> str | None:
+    """The commit of this source tree, if it is a checkout."""
+    here = Path(__file__).resolve().parent
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
