@@ -143,11 +143,11 @@ class Config:
         for name in ("experts", "epochs", "minibatches", "num_envs", "num_steps", "trpo_cg_iters"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("learning_rate", "adam_eps", "clip", "max_grad_norm", "delta", "trpo_delta"):
-            _in_range(self, name, 0, math.inf, open_low=True)
+            _in_range(self, name, 0.0, math.inf, open_low=True)
         for name in ("entropy_coef", "vf_coef", "target_kl", "trpo_damping", "distill_tol"):
-            _in_range(self, name, 0, math.inf)
+            _in_range(self, name, 0.0, math.inf)
         for name in ("gamma", "gae_lambda", "warmup"):
-            _in_range(self, name, 0, 1)
+            _in_range(self, name, 0.0, 1.0)
         _require(0 <= self.seed < 2**31, "seed", self.seed, f"between 0 and {2**31 - 1}")
         _require(self.distill_steps >= 0, "distill_steps", self.distill_steps, "at least 0")
         if self.warmup_floor is not None:
@@ -223,8 +223,8 @@ def _require(good: bool, name: str, value: object, wanted: str) -> None:
 def _in_range(config: Config, name: str, low: float, high: float, open_low: bool = False) -> None:
     value = getattr(config, name)
     good = math.isfinite(value) and (low < value if open_low else low <= value) and value <= high
-    above = f"above {low}" if open_low else f"at least {low}"
-    wanted = f"a finite number {above}" if high == math.inf else f"between {low} and {high}"
+    above = f"above {low:g}" if open_low else f"at least {low:g}"
+    wanted = f"a finite number {above}" if high == math.inf else f"between {low:g} and {high:g}"
     _require(good, name, value, wanted)
 
 

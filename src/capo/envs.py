@@ -10,7 +10,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -32,6 +32,7 @@ class Step(NamedTuple):
     truncated: np.ndarray
 
 
+@runtime_checkable
 class VectorEnv(Protocol):
     """Several copies of one environment, stepped together."""
 

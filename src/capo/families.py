@@ -211,10 +211,10 @@ class Categorical(Family):
         return rng.gumbel(size=(*shape, self.n)).astype(np.float32)
 
     def sample(self, dist: HostDist, noise: Host) -> Host:
-        return np.argmax(dist + noise, axis=-1)
+        return np.asarray(np.argmax(dist + noise, axis=-1))
 
     def mode(self, dist: HostDist) -> Host:
-        return np.argmax(dist, axis=-1)
+        return np.asarray(np.argmax(dist, axis=-1))
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _not_finite(step: int, obs: np.ndarray, reward: np.ndarray) -> str:
     bad = ~np.isfinite(obs).reshape(len(obs), -1).all(axis=1) | ~np.isfinite(reward)
     index = int(np.flatnonzero(bad)[0])
     what = "observation" if not np.isfinite(obs[index]).all() else "reward"
-    return f"environment {index} returned a non-finite {what} at step {step} of the rollout"
+    return f"environment {index} returned a non-finite {what} at step {step + 1} of the rollout"
 
 
 def _episodes(

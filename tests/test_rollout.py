@@ -1,0 +1,150 @@
+"""Advantages against a plain loop, and what a batch contains."""
+
+import itertools
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import Probe, small, vector
+
+from capo.envs import EnvError
+from capo.methods import resolve
+from capo.normalize import RunningStats, discounted_returns
+from capo.rollout import Collector, collect, gae
+from capo.train import init
+
+
+def plain_gae(rewards, values, next_values, terminated, truncated, gamma, lam):
+    """The sum Σ_l (γλ)^l δ_{t+l}, cut where the episode ends."""
+    steps = len(rewards)
+    out = np.zeros(steps)
+    for t in range(steps):
+        weight = 1.0
+        for later in range(t, steps):
+            bootstrap = 0.0 if terminated[later] else gamma * next_values[later]
+            out[t] += weight * (rewards[later] + bootstrap - values[later])
+            if terminated[later] or truncated[later]:
+                break
+            weight *= gamma * lam
+    return out
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.9, 1.0])
+def test_gae_with_ends_in_every_position(lam, float64):
+    """All 3⁴ patterns of going on, terminating and truncating over four steps."""
+    rng = np.random.default_rng(0)
+    patterns = np.array(list(itertools.product(range(3), repeat=4))).T
+    terminated, truncated = patterns == 1, patterns == 2
+    rewards, values, next_values = rng.standard_normal((3, *patterns.shape))
+    arrays = [jnp.asarray(x) for x in (rewards, values, next_values, terminated, truncated)]
+    found = gae(*arrays, 0.9, lam)
+    for i in range(patterns.shape[1]):
+        columns = (x[:, i] for x in (rewards, values, next_values, terminated, truncated))
+        np.testing.assert_allclose(found[:, i], plain_gae(*columns, 0.9, lam), rtol=1e-12)
+
+
+def test_a_step_both_terminated_and_truncated_does_not_bootstrap(float64):
+    one, yes = jnp.ones((1, 1)), jnp.ones((1, 1), bool)
+    assert gae(one, one, 100 * one, yes, yes, 0.9, 0.9)[0, 0] == 0.0
+
+
+class Counter(Probe):
+    """Observes how far the episode is; odd copies terminate after 3 steps, even ones truncate."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    copies = itertools.count()
+
+    def __init__(self):
+        self.terminates = next(Counter.copies) % 2 == 1
+
+    def see(self):
+        return np.full(1, float(self.t))
+
+    def step(self, action):
+        obs, reward, _, _, info = super().step(action)
+        ended = self.t == 3
+        return obs, reward, ended and self.terminates, ended and not self.terminates, info
+
+
+def collect_once(factory, **changes):
+    config = resolve(small(**changes))
+    env = vector(factory)
+    state = init(config, env.observation_space, env.action_space)
+    rng = np.random.default_rng(0)
+    return collect(env, state.policy, Collector.init(env), config, rng)
+
+
+def test_no_transition_is_a_reset():
+    collector, batch, episodes = collect_once(Counter)
+    obs, after = batch.obs[..., 0], batch.next_obs[..., 0]
+    np.testing.assert_array_equal(after, obs + 1)
+    np.testing.assert_array_equal(obs[:, 0], np.arange(16) % 3)
+    done = batch.terminated | batch.truncated
+    np.testing.assert_array_equal(done, after == 3)
+    np.testing.assert_array_equal(batch.terminated.any(axis=0), [False, True, False, True])
+    assert episodes.returns == [3.0] * 20
+    assert episodes.lengths == [3] * 20
+    np.testing.assert_array_equal(collector.episode_length, [1, 1, 1, 1])
+
+
+def test_first_batch_is_normalised_by_its_own_statistics():
+    collector, batch, _ = collect_once(Counter, normalize_obs=True)
+    raw = np.broadcast_to((np.arange(16) % 3)[:, None], (16, 4))
+    expected = (raw - raw.mean()) / raw.std()
+    np.testing.assert_allclose(batch.obs[..., 0], expected, rtol=1e-5)
+    assert collector.obs_stats.count == 64
+
+
+def test_running_statistics_match_the_whole_history():
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(3, 2, (n, 2)) for n in (1, 5, 40)]
+    stats = RunningStats.init((2,))
+    for block in blocks:
+        stats = stats.update(block)
+    whole = np.concatenate(blocks)
+    np.testing.assert_allclose(stats.mean, whole.mean(axis=0))
+    np.testing.assert_allclose(stats.var, whole.var(axis=0))
+    assert stats.count == 46
+
+
+def test_normalised_values_are_clipped():
+    stats = RunningStats(np.zeros(()), np.full((), 4.0), 10.0)
+    np.testing.assert_allclose(stats.normalize(np.array([1.0, -1e6])), [0.5, -10])
+    np.testing.assert_allclose(stats.scale(np.array([3.0, 1e6])), [1.5, 10])
+
+
+def test_discounted_returns_by_hand():
+    rewards, done = np.ones((4, 1)), np.array([[False], [True], [False], [False]])
+    found, left = discounted_returns(rewards, done, np.array([2.0]), 0.5)
+    np.testing.assert_allclose(found[:, 0], [2.0, 2.0, 1.0, 1.5])
+    np.testing.assert_allclose(left, [1.5])
+
+
+class Broken(Probe):
+    """Copy 2 misbehaves at its fifth step."""
+
+    length = 100
+    copies = itertools.count()
+
+    def __init__(self, fault):
+        self.fault, self.bad = fault, next(Broken.copies) % 4 == 2
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        if self.bad and self.t == 5:
+            obs, reward = self.fault(obs, reward)
+        return obs, reward, *rest
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda o, r: (o * np.nan, r), "environment 2 returned a non-finite observation at step 5"),
+        (lambda o, r: (o, np.inf), "environment 2 returned a non-finite reward at step 5"),
+        (lambda o, r: (np.zeros(3), r), r"environment 2 .* shape \(3,\) at step 5.*\(1,\)"),
+    ],
+)
+def test_a_broken_environment_is_named(fault, message):
+    with pytest.raises(EnvError, match=message):
+        collect_once(lambda: Broken(fault))
