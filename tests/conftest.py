@@ -1,6 +1,4 @@
-"""Two host devices and checked array shapes for every test."""
-
-import os
+"""Two host devices, checked array shapes, and one store of compiled programs for all workers."""
 
 import jax
 import pytest
@@ -8,9 +6,11 @@ from jaxtyping import install_import_hook
 
 install_import_hook("capo", "beartype.beartype")
 jax.config.update("jax_num_cpu_devices", 2)
-if cache := os.environ.get("CAPO_TEST_CACHE"):
-    jax.config.update("jax_compilation_cache_dir", cache)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def pytest_configure(config):
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("xla")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 @pytest.fixture

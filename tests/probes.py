@@ -19,7 +19,8 @@ class Probe(gym.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.t, self.actions, self.obs = 0, [], self.see()
+        self.t, self.actions = 0, []
+        self.obs = self.see()
         return self.obs, {}
 
     def step(self, action):
@@ -99,6 +100,7 @@ def small(algo="ppo", **changes) -> Config:
         "num_steps": 16,
         "minibatches": 4,
         "epochs": 4,
+        "gamma": 0.9,
         "learning_rate": 1e-2,
         "hidden": (16,),
         "experts": 2,

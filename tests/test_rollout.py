@@ -109,7 +109,7 @@ def test_running_statistics_match_the_whole_history():
 
 
 def test_normalised_values_are_clipped():
-    stats = RunningStats(np.zeros(()), np.full((), 4.0), 10.0)
+    stats = RunningStats(np.zeros(()), np.full((), 4.0), np.array(10.0))
     np.testing.assert_allclose(stats.normalize(np.array([1.0, -1e6])), [0.5, -10])
     np.testing.assert_allclose(stats.scale(np.array([3.0, 1e6])), [1.5, 10])
 

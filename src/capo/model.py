@@ -19,7 +19,7 @@ from safetensors.numpy import save
 from capo.config import Config, UsageError
 from capo.envs import check_spaces, to_env
 from capo.families import family_for
-from capo.networks import Critic, Policy, init_critic, init_policy
+from capo.networks import Critic, Policy, init_critic, init_policy, to_host
 from capo.normalize import RunningStats
 
 FORMAT = "capo-model"
@@ -70,7 +70,7 @@ class Model:
             "observation_space": json.dumps(space_to_json(self.observation_space)),
             "action_space": json.dumps(space_to_json(self.action_space)),
         }
-        arrays = {name: np.ascontiguousarray(x) for name, x in _named(self._arrays()).items()}
+        arrays = {name: np.asarray(x, order="C") for name, x in _named(self._arrays()).items()}
         write_atomic(Path(path), save(arrays, metadata=header))
 
     @staticmethod
@@ -124,7 +124,7 @@ def blank_model(config: Config, observation_space: gym.Space, action_space: gym.
     policy = init_policy(key, size, family, config.hidden, config.state_dependent_std)
     critic = init_critic(key, size, config.hidden)
     stats = RunningStats.init((size,)), RunningStats.init()
-    return Model(config, observation_space, action_space, policy, critic, *stats)
+    return Model(config, observation_space, action_space, *to_host((policy, critic)), *stats)
 
 
 def _named(tree: Any) -> dict[str, Any]:

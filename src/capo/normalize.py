@@ -21,22 +21,21 @@ class RunningStats(NamedTuple):
 
     mean: Float[np.ndarray, "*shape"]
     var: Float[np.ndarray, "*shape"]
-    count: float
+    count: Float[np.ndarray, ""]
 
     @staticmethod
     def init(shape: tuple[int, ...] = ()) -> "RunningStats":
         """Mean 0, variance 1, nothing seen."""
-        return RunningStats(np.zeros(shape), np.ones(shape), 0.0)
+        return RunningStats(np.zeros(shape), np.ones(shape), np.zeros(()))
 
     def update(self, rows: Rows) -> "RunningStats":
         """Merges a block of samples (Chan's parallel formula)."""
-        mean, var, count = rows.mean(axis=0), rows.var(axis=0), float(rows.shape[0])
+        mean, var, count = rows.mean(axis=0), rows.var(axis=0), rows.shape[0]
         total = self.count + count
         delta = mean - self.mean
         square = self.var * self.count + var * count + delta**2 * self.count * count / total
-        return RunningStats(
-            np.asarray(self.mean + delta * count / total), np.asarray(square / total), total
-        )
+        merged = (self.mean + delta * count / total, square / total, total)
+        return RunningStats(*(np.asarray(x, np.float64) for x in merged))
 
     def normalize(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """(x − mean) / std, clipped at ±10, as float32."""

@@ -101,7 +101,7 @@ def ppo_update(
     def step(carry, rows):
         policy, opt_state = carry
         grads, info = slope(policy, samples, share, rows, config)
-        info["grad_norm"] = optax.global_norm(grads)
+        info["grad_norm"] = optax.tree.norm(grads)
         updates, opt_state = adam.update(grads, opt_state)
         return (apply_step(policy, updates, learning_rate), opt_state), info
 

@@ -104,7 +104,7 @@ def _generation(
     critic, critic_opt, value_error = fit_critic(
         state.critic, state.critic_opt, samples.obs, targets, indices, rate, config
     )
-    expert_kl = jnp.mean(state.policy.family.kl(samples.dist, dists), axis=1)
+    expert_kl = jax.vmap(lambda d: jnp.mean(policy.family.kl(samples.dist, d)))(dists)
     unexplained = jnp.var(targets - values.reshape(-1)) / (jnp.var(targets) + 1e-12)
     info |= {name: jnp.mean(value) for name, value in trained.info.items()}
     info |= {

@@ -1,0 +1,160 @@
+"""The two commands as a person runs them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from capo.cli import main
+
+TINY = ["-n", "512", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
+
+
+def capo(*words, cwd):
+    command = [sys.executable, "-m", "capo", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    done = capo("train", "CartPole-v1", *TINY, "--run-dir", "run", "--seed", "3", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_what_a_person_sees(finished):
+    _, done = finished
+    lines = done.stdout.splitlines()
+    assert done.stderr == ""
+    assert lines[0].startswith("capo 0.1.0 jax ")
+    assert "CartPole-v1" in lines[0]
+    assert "K=4 E=10, 2×64 samples × 4 generations" in lines[0]
+    assert lines[1].startswith("compiling took ")
+    assert all("steps/s" in line and "left" in line and "KL" in line for line in lines[2:6])
+    assert lines[6].startswith("evaluation: return ")
+    assert lines[7].startswith("run folder: run/")
+    assert lines[8].split() == ["next:", "capo", "eval", "run", "--episodes", "100"]
+
+
+def test_what_is_left(finished):
+    run = finished[0] / "run"
+    assert {p.name for p in run.iterdir()} == {
+        "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "eval.json",
+        "summary.png",
+    }  # fmt: skip
+    config = json.loads((run / "config.json").read_text())
+    assert (config["env_id"], config["seed"], config["carry"]) == ("CartPole-v1", 3, "incumbent")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert manifest["backend"] == "envpool"
+    assert set(manifest["versions"]) == {"capo", "jax", "gymnasium", "mujoco", "envpool"}
+    assert manifest["command"].startswith("capo train CartPole-v1")
+    assert manifest["wall_seconds"] > 0
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["steps"] for row in rows] == [128, 256, 384, 512]
+    assert all(np.isfinite(row["kl"]) for row in rows)
+    result = json.loads((run / "eval.json").read_text())
+    assert result["episodes"] == len(result["returns"]) == 20
+    assert (run / "summary.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_eval_agrees_with_the_training_run(finished):
+    folder, _ = finished
+    trained = json.loads((folder / "run" / "eval.json").read_text())
+    done = capo("eval", "run", "--json", cwd=folder)
+    found = json.loads(done.stdout)
+    assert found["returns"] == trained["returns"]
+    text = capo("eval", "run/model.safetensors", "--episodes", "1", cwd=folder).stdout
+    assert text.startswith("CartPole-v1, capo: return ")
+    assert "over 1 episode, length" in text
+
+
+def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    before = {p: p.stat().st_mtime_ns for p in (finished[0] / "run").iterdir()}
+    assert main(["train", "CartPole-v1", *TINY, "--run-dir", "run"]) == 2
+    assert capsys.readouterr().err == ("capo: run already holds a run; choose another --run-dir\n")
+    assert before == {p: p.stat().st_mtime_ns for p in (finished[0] / "run").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train CartPol-v1", "unknown environment 'CartPol-v1'; did you mean CartPole-v1?"),
+        (
+            "train CartPole-v1 --algo capo-agv",
+            "unknown algorithm 'capo-agv'; did you mean capo-avg?",
+        ),
+        ("train CartPole-v1 --minibatches 30", "do not divide into 30 minibatches; try 32"),
+        ("train CartPole-v1 --experts 0", "--experts is 0; it must be at least 1"),
+        ("train CartPole-v1 -n 10", "10 steps are fewer than one batch"),
+        ("train CartPole-v1 -n ten", "'ten' is not a number of steps; write 1_000_000, 1e6 or 1M"),
+        ("train CartPole-v1 --gamma inf", "--gamma is inf; it must be between 0 and 1"),
+        ("train CartPole-v1 --clip x", "Error parsing --clip: could not convert string to float"),
+        ("train CartPole-v1 --carry none", "invalid choice 'none' for argument '--carry'"),
+        ("train CartPole-v1 --cilp 1", "Unrecognized options: --cilp, 1; did you mean --clip?"),
+        ("train FrozenLake-v1 --backend gymnasium", "observation space Discrete(16) is not"),
+        ("train CartPole-v1 --eval-episodes -1", "--eval-episodes is -1; it must be at least 0"),
+        ("train", "Missing from capo train: ENV"),
+        ("eval nowhere", "there is no run nowhere"),
+        ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
+        ("eval .", "holds no model.safetensors"),
+        ("bogus", "Unrecognized options: bogus; Available subcommands: train, eval"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.startswith("capo: ")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
+    tmp_path.chmod(0o500)
+    assert main(["train", "CartPole-v1", *TINY, "--run-dir", str(tmp_path / "run")]) == 2
+    assert "cannot be written to" in capsys.readouterr().err
+
+
+class Faulty(gym.Wrapper):
+    def step(self, action):
+        obs, *rest = super().step(action)
+        self.count = getattr(self, "count", 0) + 1
+        return obs * np.nan if self.count == 100 else obs, *rest
+
+
+def test_a_broken_environment_stops_the_run_and_keeps_the_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    gym.register("Faulty-v0", lambda: Faulty(gym.make("CartPole-v1")))
+    code = main(["train", "Faulty-v0", "--algo", "ppo", *TINY, "--run-dir", "run"])
+    del gym.registry["Faulty-v0"]
+    assert code == 1
+    assert "environment 0 returned a non-finite observation at step 36" in capsys.readouterr().err
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_help_names_every_verb_and_flag(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    flags = """experts epochs minibatches num-envs num-steps learning-rate anneal-lr gamma gae-lambda
+        clip entropy-coef vf-coef max-grad-norm target-kl delta warmup warmup-floor carry
+        base-optimizer trpo-delta trpo-damping trpo-cg-iters diversity hidden state-dependent-std
+        backend preset line-search distill algo seed run-dir"""
+    assert [flag for flag in flags.split() if f"--{flag}" not in text] == []
+    assert "-n STEPS" in text
+
+
+def test_help_does_not_start_jax():
+    code = "import sys, capo.cli; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

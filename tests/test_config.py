@@ -1,0 +1,114 @@
+"""One line that says what was wrong and what would be right."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from capo import METHODS, Config, UsageError
+from capo.config import nearest_divisor, parse_steps
+from capo.methods import method_of, resolve
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [("1000000", 10**6), ("1_000_000", 10**6), ("1e6", 10**6), ("1M", 10**6), ("1.5m", 1_500_000),
+     ("512k", 512_000), ("2G", 2 * 10**9), ("4096", 4096)],
+)  # fmt: skip
+def test_steps_are_read(text, steps):
+    assert parse_steps(text) == steps
+
+
+@pytest.mark.parametrize("text", ["", "M", "abc", "-5", "0", "1.5", "nan", "inf", "1e999", "1MM"])
+def test_other_words_are_not_steps(text):
+    with pytest.raises(UsageError, match="is not a number of steps; write"):
+        parse_steps(text)
+
+
+@given(hs.text(max_size=12))
+def test_any_text_is_a_number_of_steps_or_a_usage_error(text):
+    try:
+        assert parse_steps(text) >= 1
+    except UsageError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"minibatches": 30}, "8 envs × 512 steps = 4096 samples do not divide into 30 minibatches; "
+                              "try 32"),
+        ({"experts": 0}, "--experts is 0; it must be at least 1"),
+        ({"epochs": 0}, "--epochs is 0; it must be at least 1"),
+        ({"num_envs": -1}, "--num-envs is -1; it must be at least 1"),
+        ({"total_steps": 100}, "100 steps are fewer than one batch of 8 × 512 = 4096; use at least "
+                               "-n 4096"),
+        ({"learning_rate": math.nan}, "--learning-rate is nan; it must be a finite number above 0"),
+        ({"delta": -0.1}, "--delta is -0.1; it must be a finite number above 0"),
+        ({"gamma": 1.5}, "--gamma is 1.5; it must be between 0 and 1"),
+        ({"warmup": 2.0}, "--warmup is 2.0; it must be between 0 and 1"),
+        ({"target_kl": math.inf}, "--target-kl is inf; it must be a finite number at least 0"),
+        ({"seed": -1}, "--seed is -1; it must be between 0 and 2147483647"),
+        ({"hidden": ()}, "--hidden is (); it must be one or more widths of at least 1"),
+        ({"warmup_floor": math.nan}, "--warmup-floor is nan; it must be finite"),
+        ({"diversity": "subset", "experts": 3}, "4096 samples do not divide into shares for 3 "
+                                                "experts; try 2"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_refused(changes, message):
+    with pytest.raises(UsageError) as error:
+        Config("Hopper-v4", **changes)
+    assert str(error.value) == message
+
+
+def test_a_choice_outside_its_list_is_refused():
+    values = {**Config("Hopper-v4").to_dict(), "carry": "none"}
+    with pytest.raises(Exception, match="carry"):
+        Config.from_dict(values)
+
+
+def test_an_unknown_method_is_refused_with_the_nearest():
+    with pytest.raises(UsageError, match="unknown algorithm 'cappo'; did you mean capo?"):
+        method_of("cappo")
+
+
+def test_base_optimizer_is_for_several_experts():
+    with pytest.raises(UsageError, match="use --algo trpo"):
+        resolve(Config("Hopper-v4", algo="ppo", base_optimizer="trpo"))
+
+
+@given(size=hs.integers(1, 5000), wanted=hs.integers(1, 5000))
+def test_the_suggested_divisor_divides_and_is_nearest(size, wanted):
+    found = nearest_divisor(size, wanted)
+    assert size % found == 0
+    closer = [
+        d for d in range(1, size + 1) if size % d == 0 and abs(d - wanted) < abs(found - wanted)
+    ]
+    assert not closer
+
+
+def test_underscores_and_dashes_name_the_same_method():
+    assert Config("Hopper-v4", algo="capo_avg") == Config("Hopper-v4", algo="capo-avg")
+    assert set(METHODS) >= {"ppo", "ppo-kx", "ppo-swa", "best-of-k", "trpo", "capo-avg", "capo"}
+
+
+def test_the_papers_defaults():
+    config = Config("Hopper-v4")
+    paper = {
+        "experts": 4, "hidden": (64, 64), "learning_rate": 3e-4, "adam_eps": 1e-5,
+        "anneal_lr": True, "gamma": 0.99, "gae_lambda": 0.95, "clip": 0.2, "entropy_coef": 0.0,
+        "vf_coef": 0.5, "max_grad_norm": 0.5, "epochs": 10, "minibatches": 32, "num_steps": 512,
+        "num_envs": 8, "base_optimizer": "ppo", "trpo_damping": 0.1, "trpo_cg_iters": 10,
+        "warmup": 0.1, "target_kl": 0.0,
+    }  # fmt: skip
+    assert {name: getattr(config, name) for name in paper} == paper
+
+
+def test_plain_values_and_back():
+    config = Config("Hopper-v4", algo="ppo", hidden=(8, 4), warmup_floor=3.0)
+    assert Config.from_dict(config.to_dict()) == config
+    with pytest.raises(UsageError, match="unknown configuration keys: bogus"):
+        Config.from_dict({**config.to_dict(), "bogus": 1})
+    assert dataclasses.asdict(config) == config.to_dict()

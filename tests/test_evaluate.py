@@ -1,0 +1,49 @@
+"""Evaluation counts whole episodes and favours none."""
+
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from probes import Probe, small, vector
+
+from capo import Evaluation, evaluate
+from capo.evaluate import play
+from capo.model import blank_model
+
+
+class Uneven(Probe):
+    """Copies with an even seed play 1 step, the others 10; every step pays 1."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.length = 1 if seed % 2 == 0 else 10
+        return super().reset(seed=seed)
+
+
+def test_each_environment_plays_its_share():
+    """Taking the first ten episodes to end would find almost only short ones."""
+    model = blank_model(small("ppo"), Probe.observation_space, Probe.action_space)
+    result = play(model, vector(Uneven), 10, True, np.random.default_rng(0))
+    assert sorted(result.lengths) == [1] * 5 + [10] * 5 or sorted(result.lengths) == (
+        [1] * 6 + [10] * 4
+    )
+    assert result.returns == [float(n) for n in result.lengths]
+
+
+def test_standard_error_by_hand():
+    result = Evaluation([1.0, 2.0, 3.0], [5, 6, 7])
+    assert result.mean == 2.0
+    assert result.standard_error == pytest.approx(1 / math.sqrt(3))
+    assert result.to_dict()["mean_length"] == 6
+    assert Evaluation([1.0], [1]).to_dict()["standard_error"] is None
+
+
+def test_the_same_seed_gives_the_same_episodes():
+    env = gym.make("CartPole-v1")
+    config = small("ppo").replace(env_id="CartPole-v1")
+    model = blank_model(config, env.observation_space, env.action_space)
+    one, two, other = (evaluate(model, 5, seed) for seed in (1, 1, 2))
+    assert one == two
+    assert one != other
+    assert len(one.returns) == 5

@@ -1,0 +1,68 @@
+"""Every method learns environments whose answer is known."""
+
+import functools
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+from probes import (
+    ALGOS,
+    ActionReward,
+    AllActions,
+    ConstantReward,
+    DelayedReward,
+    ObservedReward,
+    Target,
+    small,
+    vector,
+)
+
+from capo.train import learn
+
+
+def trained(factory, algo, **changes):
+    return learn(small(algo, **changes), vector(factory))
+
+
+def chance(model, obs):
+    return np.asarray(jax.nn.softmax(model.policy(np.array([obs], np.float32))))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_probes_with_two_actions(algo):
+    model = trained(ConstantReward, algo)
+    assert model.critic(np.zeros(1, np.float32)) == pytest.approx(1, abs=0.05)
+
+    model = trained(ObservedReward, algo)
+    for obs in (-1, 1):
+        assert model.critic(np.array([obs], np.float32)) == pytest.approx(obs, abs=0.1)
+
+    model = trained(ActionReward, algo)
+    assert chance(model, 0)[1] > 0.9
+
+    model = trained(DelayedReward, algo)
+    assert chance(model, 0)[1] > 0.9
+    after = model.critic(np.array([0.0], np.float32))
+    assert after == pytest.approx(0.9, abs=0.15), "one discounted step before the reward of 1"
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_continuous_target(algo):
+    model = trained(Target, algo)
+    for obs in (-1, 1):
+        assert model.act(np.array([obs], np.float32))[0] == pytest.approx(obs / 2, abs=0.15)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "capo"])
+@pytest.mark.parametrize(
+    "space", [gym.spaces.MultiDiscrete([2, 3]), gym.spaces.MultiBinary(3)], ids=str
+)
+def test_composite_actions(algo, space):
+    model = trained(functools.partial(AllActions, space), algo)
+    np.testing.assert_array_equal(model.act(np.zeros(1, np.float32)), np.ones(space.shape))
+
+
+def test_a_state_dependent_deviation():
+    model = trained(Target, "capo", state_dependent_std=True)
+    assert model.act(np.array([1.0], np.float32))[0] == pytest.approx(0.5, abs=0.15)
