@@ -1,7 +1,7 @@
-"""Trains the grid behind docs/results.md and writes its table.
+"""Trains the grid behind docs/results.md and writes its tables and picture.
 
-python benchmarks/learning.py                  train what is missing, then write the table
-python benchmarks/learning.py --table-only     only write the table from the runs there are
+python benchmarks/learning.py                  train what is missing, then write
+python benchmarks/learning.py --write-only     only write, from the runs there are
 """
 
 import argparse
@@ -10,78 +10,102 @@ import math
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 
+import numpy as np
+from matplotlib.figure import Figure
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "learning"
-PAGE = ROOT / "docs" / "results.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+PICTURE = ROOT / "docs" / "learning.png"
 ENVS = ("HalfCheetah-v4", "Hopper-v4", "Walker2d-v4")
-ALGOS = ("ppo", "capo-avg", "capo")
+ALGOS = {"ppo": "#777777", "capo-avg": "#e8871e", "capo": "#2166ac"}
 SEEDS = (1, 2, 3)
 CLEANRL = {"HalfCheetah-v4": 1443, "Hopper-v4": 2383, "Walker2d-v4": 2288}
 """What CleanRL publishes for its ppo_continuous_action.py."""
 BEGIN, END = "<!-- learning: begin -->", "<!-- learning: end -->"
 
 
-def train(env: str, algo: str, seed: int, cores: Queue) -> None:
+def train(env: str, algo: str, seed: int, cores: Queue[int]) -> None:
     """Trains one run unless it is there already, on a core of its own."""
     folder = RUNS / f"{env}__{algo}__{seed}"
     if (folder / "eval.json").exists():
         return
     core = cores.get()
     try:
-        command = ["capo", "train", env, "--algo", algo, "--seed", str(seed)]
-        command = [sys.executable, "-m", *command, "-n", "1M", "--run-dir", str(folder)]
+        command = ["-m", "capo", "train", env, "--algo", algo, "--seed", str(seed), "-n", "1M"]
+        command = ["taskset", "-c", str(core), sys.executable, *command, "--run-dir", str(folder)]
+        print(f"training {folder.name}", flush=True)
         with (RUNS / f"{folder.name}.log").open("w") as log:
-            pin = ["taskset", "-c", str(core)]
-            subprocess.run(pin + command, stdout=log, stderr=subprocess.STDOUT, check=False)
+            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)
     finally:
         cores.put(core)
 
 
-def finals() -> dict[tuple[str, str], list[float]]:
-    """Final evaluation returns of the finished runs, by environment and method."""
-    found = defaultdict(list)
-    for file in sorted(RUNS.glob("*/eval.json")):
-        env, algo, _ = file.parent.name.split("__")
-        found[env, algo].append(json.loads(file.read_text())["mean"])
-    return found
+def finished(env: str, algo: str) -> list[Path]:
+    """Folders of the finished runs of a cell."""
+    return sorted(file.parent for file in RUNS.glob(f"{env}__{algo}__*/eval.json"))
 
 
 def table() -> str:
     """Mean ± standard error over seeds, a row for each environment."""
-    found = finals()
     lines = [
         f"| | {' | '.join(f'`{algo}`' for algo in ALGOS)} | CleanRL's PPO |",
         "|---|" + "---:|" * (len(ALGOS) + 1),
     ]
     for env in ENVS:
-        cells = [cell(found[env, algo]) for algo in ALGOS]
+        cells = [cell(env, algo) for algo in ALGOS]
         lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL[env]} |")
     return "\n".join(lines)
 
 
-def cell(values: list[float]) -> str:
+def cell(env: str, algo: str) -> str:
     """1234 ± 56 (n), or that it was not run."""
+    values = [json.loads((f / "eval.json").read_text())["mean"] for f in finished(env, algo)]
     if not values:
         return "not run"
-    mean, n = sum(values) / len(values), len(values)
-    if n == 1:
-        return f"{mean:.0f} (1)"
-    error = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    return f"{mean:.0f} ± {error:.0f} ({n})"
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return f"{np.mean(values):.0f} ± {error:.0f} ({len(values)})"
+
+
+def draw() -> None:
+    """Training return against steps: mean over seeds, shaded by one standard error."""
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    for axes, env in zip(figure.subplots(1, len(ENVS)), ENVS, strict=True):
+        for algo, color in ALGOS.items():
+            curves = [curve(folder) for folder in finished(env, algo)]
+            if not curves:
+                continue
+            steps, returns = curves[0][0], np.array([found for _, found in curves])
+            mean, error = returns.mean(axis=0), returns.std(axis=0, ddof=1) / len(curves) ** 0.5
+            axes.plot(steps, mean, color=color, label=f"{algo} ({len(curves)} seeds)")
+            axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        axes.set(title=env, xlabel="million environment steps")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.2)
+    first = figure.axes[0]
+    first.set_ylabel("training return, last 100 episodes")
+    first.legend(frameon=False, fontsize=8)
+    figure.savefig(PICTURE, dpi=110)
+
+
+def curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Steps in millions and return of a run; the first rows, before an episode ended, are zero."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = np.array([row["steps"] / 1e6 for row in rows])
+    return steps, np.array([row["return"] or 0.0 for row in rows])
 
 
 def main() -> None:
     """Trains, then writes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table-only", action="store_true")
+    parser.add_argument("--write-only", action="store_true")
     options = parser.parse_args()
     RUNS.mkdir(parents=True, exist_ok=True)
-    if not options.table_only:
+    if not options.write_only:
         cores: Queue[int] = Queue()
         for core in sorted(os.sched_getaffinity(0)):
             cores.put(core)
@@ -90,9 +114,10 @@ def main() -> None:
                 for env in ENVS:
                     for algo in ALGOS:
                         pool.submit(train, env, algo, seed, cores)
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
+    for page in PAGES:
+        before, rest = page.read_text().split(BEGIN)
+        page.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
+    draw()
     print(table())
 
 

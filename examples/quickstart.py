@@ -5,7 +5,7 @@ from capo import Config, Model, evaluate, generations
 config = Config("CartPole-v1", algo="capo", total_steps=40_960, num_steps=128, seed=1)
 step = None
 for step in generations(config):
-    if step.index % 10 == 0:
+    if step.number % 10 == 0:
         print(f"{step.info['steps']:>6} steps, return {step.info['return']:.0f}")
 assert step is not None
 

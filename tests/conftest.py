@@ -4,7 +4,7 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("capo", "beartype.beartype")
+install_import_hook("capo", "typecheck.checked")
 jax.config.update("jax_num_cpu_devices", 2)
 
 

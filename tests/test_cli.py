@@ -104,7 +104,7 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("eval nowhere", "there is no run nowhere"),
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
         ("eval .", "holds no model.safetensors"),
-        ("bogus", "Unrecognized options: bogus; Available subcommands: train, eval"),
+        ("bogus", "Unrecognized options: bogus; available subcommands: train, eval"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, monkeypatch, capsys):
@@ -147,8 +147,8 @@ def test_help_names_every_verb_and_flag(capsys):
         main(["train", "--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    flags = """experts epochs minibatches num-envs num-steps learning-rate anneal-lr gamma gae-lambda
-        clip entropy-coef vf-coef max-grad-norm target-kl delta warmup warmup-floor carry
+    flags = """experts epochs minibatches num-envs num-steps learning-rate anneal-lr gamma
+        gae-lambda clip entropy-coef vf-coef max-grad-norm target-kl delta warmup warmup-floor carry
         base-optimizer trpo-delta trpo-damping trpo-cg-iters diversity hidden state-dependent-std
         backend preset line-search distill algo seed run-dir"""
     assert [flag for flag in flags.split() if f"--{flag}" not in text] == []

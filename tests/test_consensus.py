@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_families import FAMILIES
 
 from capo import consensus
 from capo.consensus import Experts
 from capo.families import DiagGaussian
 from capo.networks import MLP, Policy, init_policy
+from test_families import FAMILIES
 
 AGGREGATES = [consensus.average, consensus.logop, consensus.best]
 by_name = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)

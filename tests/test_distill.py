@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
-from probes import small
-from test_consensus import OBS, make_experts, same
-from test_families import FAMILIES
 
 from capo import consensus
 from capo.distill import batch_kl, distill, line_search
 from capo.families import DiagGaussian
 from capo.methods import resolve
 from capo.networks import init_policy
+from probes import small
+from test_consensus import OBS, make_experts, same
+from test_families import FAMILIES
 
 VARIANTS = [(family, False) for family in FAMILIES] + [(DiagGaussian(2), True)]
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from probes import small
 
 from capo.experts import gae_lambdas, permutations, shares, train_experts
 from capo.families import Categorical, DiagGaussian
@@ -14,6 +13,7 @@ from capo.methods import resolve
 from capo.networks import init_policy
 from capo.ppo import Samples, Share, optimizer, ppo_update
 from capo.trpo import trpo_update
+from probes import small
 
 N = 64
 

@@ -241,6 +241,6 @@ def test_family_for_a_space(space, family):
     ],
 )
 def test_unsupported_action_spaces_are_named(space):
-    with pytest.raises(UsageError, match="action space .* is not supported") as error:
+    with pytest.raises(UsageError, match=r"action space .* is not supported") as error:
         family_for(space)
     assert str(space) in str(error.value)

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from test_families import FAMILIES, every_action
 
 from capo.families import DiagGaussian
 from capo.fisher import conjugate_gradient, fisher_operator
 from capo.networks import init_policy
+from test_families import FAMILIES, every_action
 
 VARIANTS = [(family, False) for family in FAMILIES] + [(DiagGaussian(2), True)]
 variants = pytest.mark.parametrize(
@@ -20,7 +20,7 @@ variants = pytest.mark.parametrize(
 def setup(family, state_std):
     """A network of a few dozen parameters, away from its near-zero initial head."""
     policy = init_policy(jax.random.key(0), 2, family, (3,), state_std)
-    flat, unravel = ravel_pytree(policy)
+    flat, _ = ravel_pytree(policy)
     flat = jnp.asarray(flat, float) + 0.3 * jax.random.normal(jax.random.key(1), flat.shape, float)
     unravel_64 = ravel_pytree(jax.tree.map(lambda x: jnp.asarray(x, float), policy))[1]
     obs = jax.random.normal(jax.random.key(2), (7, 2), float)

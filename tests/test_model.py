@@ -7,11 +7,11 @@ import sys
 import gymnasium as gym
 import numpy as np
 import pytest
-from probes import Target, small, vector
-from test_consensus import same
 
 from capo import Model, UsageError, generations
 from capo.model import blank_model, space_from_json, space_to_json
+from probes import Target, small, vector
+from test_consensus import same
 
 SPACES = [
     gym.spaces.Box(-1, 1, (2,)),

@@ -6,6 +6,8 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
+
+from capo.train import learn
 from probes import (
     ALGOS,
     ActionReward,
@@ -17,8 +19,6 @@ from probes import (
     small,
     vector,
 )
-
-from capo.train import learn
 
 
 def trained(factory, algo, **changes):

@@ -6,13 +6,13 @@ import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from probes import Probe, small, vector
 
 from capo.envs import EnvError
 from capo.methods import resolve
 from capo.normalize import RunningStats, discounted_returns
 from capo.rollout import Collector, collect, gae
 from capo.train import init
+from probes import Probe, small, vector
 
 
 def plain_gae(rewards, values, next_values, terminated, truncated, gamma, lam):
@@ -93,7 +93,7 @@ def test_first_batch_is_normalised_by_its_own_statistics():
     raw = np.broadcast_to((np.arange(16) % 3)[:, None], (16, 4))
     expected = (raw - raw.mean()) / raw.std()
     np.testing.assert_allclose(batch.obs[..., 0], expected, rtol=1e-5)
-    assert collector.obs_stats.count == 64
+    assert collector.obs_stats.seen == 64
 
 
 def test_running_statistics_match_the_whole_history():
@@ -105,7 +105,7 @@ def test_running_statistics_match_the_whole_history():
     whole = np.concatenate(blocks)
     np.testing.assert_allclose(stats.mean, whole.mean(axis=0))
     np.testing.assert_allclose(stats.var, whole.var(axis=0))
-    assert stats.count == 46
+    assert stats.seen == 46
 
 
 def test_normalised_values_are_clipped():

@@ -5,12 +5,12 @@ import logging
 import jax
 import numpy as np
 import pytest
-from probes import ALGOS, ActionReward, Target, small, vector
-from test_consensus import same
 
 from capo import generations
 from capo.methods import resolve, warmup_of
 from capo.train import _generation, learning_rate
+from probes import ALGOS, ActionReward, Target, small, vector
+from test_consensus import same
 
 GENERATIONS = 4
 TIMES = {"seconds", "collect_seconds", "update_seconds"}

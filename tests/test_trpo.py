@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from probes import small
-from test_experts import N, problem
-from test_families import FAMILIES
 
 from capo.fisher import fisher_operator
 from capo.methods import resolve
 from capo.ppo import Share
 from capo.trpo import trpo_update
+from probes import small
+from test_experts import N, problem
+from test_families import FAMILIES
 
 
 def step(family, delta, advantages=None, **changes):

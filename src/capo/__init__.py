@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from capo.consensus import Consensus as Consensus
     from capo.consensus import Experts as Experts
     from capo.envs import EnvError as EnvError
-    from capo.evaluate import Evaluation as Evaluation
-    from capo.evaluate import evaluate as evaluate
+    from capo.evaluation import Evaluation as Evaluation
+    from capo.evaluation import evaluate as evaluate
     from capo.methods import METHODS as METHODS
     from capo.methods import Method as Method
     from capo.model import Model as Model
@@ -27,8 +27,8 @@ _HOMES = {
     "Consensus": "consensus",
     "Experts": "consensus",
     "EnvError": "envs",
-    "Evaluation": "evaluate",
-    "evaluate": "evaluate",
+    "Evaluation": "evaluation",
+    "evaluate": "evaluation",
     "METHODS": "methods",
     "Method": "methods",
     "Model": "model",

@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import re
-
 import shlex
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from capo.config import Config, UsageError
 
 if TYPE_CHECKING:
     from capo.envs import VectorEnv
-    from capo.evaluate import Evaluation
+    from capo.evaluation import Evaluation
     from capo.runs import RunFolder
     from capo.train import Generation
 
@@ -41,7 +40,7 @@ def train(
     from rich.console import Console
 
     from capo.envs import make
-    from capo.evaluate import evaluate
+    from capo.evaluation import evaluate
     from capo.methods import resolve
     from capo.runs import RunFolder, check_free, default_folder
     from capo.train import compile_generation
@@ -59,7 +58,7 @@ def train(
     console.print(f"compiling took {seconds:.1f} s")
     run = RunFolder(folder, config, env.backend)
     last = _train_into(run, env, console)
-    if last.index + 1 < config.generations:
+    if last.number + 1 < config.generations:
         console.print(f"interrupted after {last.info['steps']:.0f} steps")
         run.finish(last.model, "interrupted", None)
     else:
@@ -70,7 +69,7 @@ def train(
     where = shlex.quote(str(folder))
     console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
     console.print(f"next:       capo eval {where} --episodes 100")
-    return 0 if last.index + 1 == config.generations else 130
+    return 0 if last.number + 1 == config.generations else 130
 
 
 def _train_into(run: "RunFolder", env: "VectorEnv", console) -> "Generation":
@@ -118,7 +117,7 @@ def evaluate_run(
         raise UsageError(f"--episodes is {episodes}; it must be at least 1")
     if seed is not None and not 0 <= seed < 2**31:
         raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
-    from capo.evaluate import evaluate
+    from capo.evaluation import evaluate
     from capo.model import Model
     from capo.runs import find_model
 
@@ -208,13 +207,22 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _one_line(boxed: str) -> str:
-    """The first sentence of tyro's framed complaint, and what it suggests, if anything."""
-    lines = [line.strip(" │").strip() for line in boxed.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("╭")]
-    end = next((i for i, line in enumerate(lines) if set(line) <= set("─╰╯ ")), len(lines))
-    said = re.sub(r"^Error parsing __tyro\S*: ", "", " ".join(lines[:end])).removesuffix(".")
-    if "Perhaps you meant:" in lines:
-        said += f"; did you mean {lines[lines.index('Perhaps you meant:') + 1].split()[0]}?"
-    available = [line for line in lines if line.startswith("Available subcommands")]
-    return "; ".join([said, *available])
+def _one_line(framed: str) -> str:
+    """The message in tyro's framed complaint, and what it suggests, if anything.
+
+    The frame is drawn with lines, or with dashes under a title where the terminal has no lines.
+    """
+    sections: list[list[str]] = [[]]
+    for line in (line.strip(" │") for line in framed.splitlines()):
+        if line.startswith("╭") or (line and set(line) <= set("─-╰╯")):
+            sections.append([])
+        elif line:
+            sections[-1].append(line)
+    message, *hints = [s for s in sections[1:] if s]
+    said = re.sub(r"^Error parsing __tyro\S*: ", "", " ".join(message)).removesuffix(".")
+    for hint in hints:
+        if hint[0] == "Perhaps you meant:":
+            said += f"; did you mean {hint[1].split()[0]}?"
+        elif hint[0].startswith("Available subcommands"):
+            said += "; " + hint[0][0].lower() + hint[0][1:]
+    return said

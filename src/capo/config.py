@@ -16,7 +16,7 @@ PRESETS: dict[str, dict[str, str]] = {
 
 
 class UsageError(ValueError):
-    """A mistake in what the caller asked for; its text is one line that says what would be right."""
+    """A mistake in what was asked for; its text is one line that says what would be right."""
 
 
 def parse_steps(text: str) -> int:
@@ -46,7 +46,7 @@ Steps = Annotated[
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that decides a run. `auto` fields are settled by the preset and the method's row."""
+    """Everything that decides a run. The preset and the method settle what is `auto`."""
 
     env_id: Annotated[str, tyro.conf.arg(metavar="ENV"), tyro.conf.Positional]
     """A Gymnasium environment id, such as Hopper-v4."""
@@ -97,7 +97,7 @@ class Config:
     delta: float = 0.02
     """Trust region of the line search: KL(incumbent|next) stays at or below this."""
     line_search: Literal["auto", "off", "on", "radius"] = "auto"
-    """on: shrink an update to delta; radius: also extend one that falls short; auto: on for capo."""
+    """on: shrink an update to delta; radius: extend one that falls short too; auto: on for capo."""
     distill: Literal["auto", "off", "on"] = "auto"
     """Fit the network to the aggregated policy; auto: on for capo."""
     distill_init: Literal["auto", "average", "incumbent"] = "auto"

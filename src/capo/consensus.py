@@ -67,7 +67,7 @@ def average(experts: Experts) -> Consensus:
 
 
 def logop(experts: Experts) -> Consensus:
-    """q ∝ Π_k π_k^(1/K), that is η̄ = (1/K) Σ_k η_k in every state.
+    """Q ∝ Π_k π_k^(1/K), that is η̄ = (1/K) Σ_k η_k in every state.
 
     The parameters returned with q are the average, with the state-independent log std of a
     Gaussian set to q's own: σ_q⁻² = (1/K) Σ_k σ_k⁻². Distillation starts from them.

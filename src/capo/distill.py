@@ -65,10 +65,10 @@ def distill(
 def line_search(
     incumbent: Policy, candidate: Policy, dist: Dist, obs: Float[Array, "n obs"], config: Config
 ) -> tuple[Policy, dict[str, Scalar]]:
-    """The furthest point θ_t + s (θ − θ_t) on a ×0.8 grid with KL(π_t ‖ π) ≤ δ, exact over the batch.
+    """The furthest θ_t + s (θ − θ_t) on a ×0.8 grid with KL(π_t ‖ π) ≤ δ, exact over the batch.
 
-    Begins at s = 1; with `radius` at the s that brings the KL to δ, at most 10. If nothing fits, the
-    incumbent stays. A candidate that fits as it is comes back untouched.
+    Begins at s = 1; with `radius` at the s that brings the KL to δ, at most 10. If nothing fits,
+    the incumbent stays. A candidate that fits as it is comes back untouched.
     """
     start, unravel = ravel_pytree(incumbent)
     end, _ = ravel_pytree(candidate)

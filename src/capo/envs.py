@@ -6,6 +6,7 @@ observation where an episode ended, and `obs` is what to act on next.
 
 import contextlib
 import difflib
+import importlib
 import importlib.util
 import os
 import warnings
@@ -108,8 +109,7 @@ def _quiet() -> Iterator[None]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import mujoco
-
+        mujoco: Any = importlib.import_module("mujoco")
         previous = mujoco.get_mju_user_warning()
         mujoco.set_mju_user_warning(lambda _: None)
         try:
@@ -131,7 +131,7 @@ def to_env(space: gym.Space, actions: np.ndarray) -> np.ndarray:
     if isinstance(space, gym.spaces.Box):
         return np.clip(actions, space.low, space.high)
     if isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete)):
-        return actions + space.start
+        return np.asarray(actions + space.start)
     return actions
 
 

@@ -1,5 +1,6 @@
 """K replicates on one batch: mapped within a device, sharded over the devices there are."""
 
+import contextlib
 import math
 import os
 from collections.abc import Callable
@@ -26,17 +27,15 @@ def prepare_devices(width: int) -> None:
     Only possible before JAX starts its backend; afterwards the devices there are get used.
     """
     cores = len(os.sched_getaffinity(0))
-    try:
-        jax.config.update("jax_num_cpu_devices", max(1, math.gcd(width, cores)))
-    except RuntimeError:
-        pass
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", math.gcd(width, cores))
 
 
 def permutations(key: PRNGKeyArray, count: int, n: int) -> Int[Array, "count n"]:
     """`count` random orders of 0 … n − 1.
 
     Sorts random bits that carry the position in their low end, which takes a fraction of the time
-    of an argsort. With fewer than 16 random bits left ties would show, so large n takes the argsort.
+    of an argsort. With fewer than 16 random bits left ties would show, so large n is argsorted.
     """
     bits = jax.random.bits(key, (count, n), jnp.uint32)
     low = max(1, (n - 1).bit_length())

@@ -10,6 +10,7 @@ code of its own. All functions take any leading axes. Sampling is host side, in 
 import abc
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 import jax
@@ -30,7 +31,7 @@ HostDist = Float[np.ndarray, "*batch params"]
 Host = Shaped[np.ndarray, "..."]
 
 
-def namespace(x: object):
+def namespace(x: object) -> Any:
     """`numpy` for host arrays, `jax.numpy` for the rest: one forward pass serves both."""
     return np if isinstance(x, np.ndarray) else jnp
 
@@ -54,7 +55,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def log_prob(self, dist: Dist, action: Action) -> Scalar:
-        """log π(a), closed form."""
+        """Log π(a), closed form."""
 
     @abc.abstractmethod
     def kl(self, p: Dist, q: Dist) -> Scalar:
@@ -81,7 +82,7 @@ class Family(abc.ABC):
         """T(a)."""
 
     def log_base(self, action: Action) -> float:
-        """log h(a); a constant in every family here."""
+        """Log h(a); a constant in every family here."""
         return 0.0
 
     def logop(self, dists: Float[Array, "experts *batch params"]) -> Dist:
@@ -231,7 +232,7 @@ class MultiCategorical(Family):
     def parts(self) -> tuple[Categorical, ...]:
         return tuple(Categorical(n) for n in self.nvec)
 
-    def _split(self, x, drop: int = 0):
+    def _split(self, x, drop: int = 0) -> Any:
         ends = np.cumsum([n - drop for n in self.nvec])[:-1]
         return namespace(x).split(x, ends, axis=-1)
 
@@ -318,15 +319,15 @@ class Bernoulli(Family):
 
 def family_for(space: gym.Space) -> Family:
     """The family of an action space; a space that has none is refused by name."""
-    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
-        if np.issubdtype(space.dtype, np.floating):
+    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        if len(space.shape) == 1:
             return DiagGaussian(space.shape[0])
-    if isinstance(space, gym.spaces.Discrete):
+    elif isinstance(space, gym.spaces.Discrete):
         return Categorical(int(space.n))
-    if isinstance(space, gym.spaces.MultiDiscrete) and space.nvec.ndim == 1:
+    elif isinstance(space, gym.spaces.MultiDiscrete) and space.nvec.ndim == 1:
         return MultiCategorical(tuple(int(n) for n in space.nvec))
-    if isinstance(space, gym.spaces.MultiBinary) and isinstance(space.n, (int, np.integer)):
-        return Bernoulli(int(space.n))
+    elif isinstance(space, gym.spaces.MultiBinary) and len(space.shape) == 1:
+        return Bernoulli(space.shape[0])
     raise UsageError(
         f"the action space {space} is not supported; "
         "it must be a flat float Box, Discrete, MultiDiscrete or MultiBinary"

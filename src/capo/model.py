@@ -20,7 +20,7 @@ from capo.config import Config, UsageError
 from capo.envs import check_spaces, to_env
 from capo.families import family_for
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
-from capo.normalize import RunningStats
+from capo.normalize import RunningStats, as_float32
 
 FORMAT = "capo-model"
 SCHEMA = 1
@@ -51,7 +51,7 @@ class Model:
         obs, shape = np.asarray(obs), self.observation_space.shape
         if obs.shape[-1:] != shape or obs.ndim > 2:
             raise UsageError(f"an observation has shape {shape} or (n, *{shape}), not {obs.shape}")
-        seen = self.obs_stats.normalize(obs) if self.config.normalize_obs else np.float32(obs)
+        seen = self.obs_stats.normalize(obs) if self.config.normalize_obs else as_float32(obs)
         dist = self.policy(seen)
         family = self.policy.family
         if deterministic:
@@ -82,7 +82,7 @@ class Model:
         try:
             with safe_open(path, framework="numpy") as file:
                 header = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError, ValueError) as error:
             raise UsageError(f"{path} is not a readable safetensors file: {error}") from error
         if header.get("format") != FORMAT:
@@ -123,8 +123,15 @@ def blank_model(config: Config, observation_space: gym.Space, action_space: gym.
     size, family, key = observation_space.shape[0], family_for(action_space), jax.random.key(0)
     policy = init_policy(key, size, family, config.hidden, config.state_dependent_std)
     critic = init_critic(key, size, config.hidden)
-    stats = RunningStats.init((size,)), RunningStats.init()
-    return Model(config, observation_space, action_space, *to_host((policy, critic)), *stats)
+    return Model(
+        config,
+        observation_space,
+        action_space,
+        to_host(policy),
+        to_host(critic),
+        RunningStats.init((size,)),
+        RunningStats.init(),
+    )
 
 
 def _named(tree: Any) -> dict[str, Any]:
@@ -174,8 +181,8 @@ def space_from_json(saved: dict[str, Any]) -> gym.Space:
             low = [-np.inf if x is None else x for x in saved["low"]]
             high = [np.inf if x is None else x for x in saved["high"]]
             shape, dtype = tuple(saved["shape"]), np.dtype(saved["dtype"])
-            ends = (np.asarray(x, dtype).reshape(shape) for x in (low, high))
-            return gym.spaces.Box(*ends, dtype=dtype.type)
+            low, high = (np.asarray(x, dtype).reshape(shape) for x in (low, high))
+            return gym.spaces.Box(low, high, dtype=dtype.type)
         case "Discrete":
             return gym.spaces.Discrete(saved["n"], start=saved["start"])
         case "MultiDiscrete":

@@ -1,14 +1,18 @@
 """Policy and critic networks: tanh MLPs with orthogonal initialisation."""
 
+import itertools
 import math
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from capo.families import DiagGaussian, Family, namespace
+
+Tree = TypeVar("Tree")
 
 
 class MLP(eqx.Module):
@@ -18,10 +22,10 @@ class MLP(eqx.Module):
     jitted call for a handful of environments costs several times more.
     """
 
-    weights: tuple[Float[Array | np.ndarray, "_ _"], ...]
-    biases: tuple[Float[Array | np.ndarray, " _"], ...]
+    weights: tuple[Float[Any, "_ _"], ...]
+    biases: tuple[Float[Any, " _"], ...]
 
-    def __call__(self, x):
+    def __call__(self, x) -> Any:
         tanh = namespace(x).tanh
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = tanh(x @ weight + bias)
@@ -29,11 +33,10 @@ class MLP(eqx.Module):
 
 
 def init_mlp(key: PRNGKeyArray, sizes: tuple[int, ...], head_scale: float) -> MLP:
-    """Orthogonal weights, gain √2 in the hidden layers and `head_scale` in the last; zero biases."""
+    """Orthogonal weights of gain √2, `head_scale` in the last layer; zero biases."""
     scales = [math.sqrt(2)] * (len(sizes) - 2) + [head_scale]
     keys = jax.random.split(key, len(scales))
-    shapes = zip(sizes[:-1], sizes[1:], strict=True)
-    layers = zip(keys, scales, shapes, strict=True)
+    layers = zip(keys, scales, itertools.pairwise(sizes), strict=True)
     weights = tuple(jax.nn.initializers.orthogonal(s)(k, shape) for k, s, shape in layers)
     return MLP(weights, tuple(jnp.zeros(size) for size in sizes[1:]))
 
@@ -46,10 +49,10 @@ class Policy(eqx.Module):
     """
 
     net: MLP
-    log_std: Float[Array | np.ndarray, " dim"] | None
+    log_std: Float[Any, " dim"] | None
     family: Family = eqx.field(static=True)
 
-    def __call__(self, obs):
+    def __call__(self, obs) -> Any:
         out = self.net(obs)
         if self.log_std is not None:
             xp = namespace(out)
@@ -63,7 +66,7 @@ class Critic(eqx.Module):
 
     net: MLP
 
-    def __call__(self, obs):
+    def __call__(self, obs) -> Any:
         return self.net(obs)[..., 0]
 
 
@@ -86,6 +89,6 @@ def init_critic(key: PRNGKeyArray, obs_size: int, hidden: tuple[int, ...]) -> Cr
     return Critic(init_mlp(key, (obs_size, *hidden, 1), head_scale=1.0))
 
 
-def to_host(module):
+def to_host(module: Tree) -> Tree:
     """The same network with NumPy leaves, to act with."""
     return jax.tree.map(np.asarray, module)

@@ -21,7 +21,7 @@ class RunningStats(NamedTuple):
 
     mean: Float[np.ndarray, "*shape"]
     var: Float[np.ndarray, "*shape"]
-    count: Float[np.ndarray, ""]
+    seen: Float[np.ndarray, ""]
 
     @staticmethod
     def init(shape: tuple[int, ...] = ()) -> "RunningStats":
@@ -31,9 +31,9 @@ class RunningStats(NamedTuple):
     def update(self, rows: Rows) -> "RunningStats":
         """Merges a block of samples (Chan's parallel formula)."""
         mean, var, count = rows.mean(axis=0), rows.var(axis=0), rows.shape[0]
-        total = self.count + count
+        total = self.seen + count
         delta = mean - self.mean
-        square = self.var * self.count + var * count + delta**2 * self.count * count / total
+        square = self.var * self.seen + var * count + delta**2 * self.seen * count / total
         merged = (self.mean + delta * count / total, square / total, total)
         return RunningStats(*(np.asarray(x, np.float64) for x in merged))
 
@@ -43,8 +43,13 @@ class RunningStats(NamedTuple):
         return np.clip(z, -CLIP, CLIP).astype(np.float32)
 
     def scale(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
-        """x / std, clipped at ±10, as float32: rewards keep their sign."""
+        """X / std, clipped at ±10, as float32: rewards keep their sign."""
         return np.clip(x / np.sqrt(self.var + EPSILON), -CLIP, CLIP).astype(np.float32)
+
+
+def as_float32(x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
+    """What stands in for `normalize` and `scale` where they are switched off."""
+    return np.asarray(x, np.float32)
 
 
 def discounted_returns(

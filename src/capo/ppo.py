@@ -1,6 +1,6 @@
 """One PPO expert: E epochs of M clipped minibatch steps, as one scan."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,11 @@ def optimizer(config: Config) -> optax.GradientTransformation:
     return optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_adam(eps=config.adam_eps)
     )
+
+
+def init_optimizer(config: Config, params: Any) -> optax.OptState:
+    """Empty moments for `params`."""
+    return optimizer(config).init(params)
 
 
 def apply_step(params, updates, learning_rate: Float[Array, ""]):

@@ -20,6 +20,7 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
     left, right = figure.subplots(1, 2)
     figure.suptitle(title)
     _curve(left, rows, "return", BLUE, "mean of the last 100 episodes")
+    _mark_warmup(left, rows)
     left.set(xlabel="environment steps", ylabel="episode return", title="Return")
     _curve(right, rows, "expert_kl", GRAY, "mean expert")
     _curve(right, rows, "kl", ORANGE, "the update taken")
@@ -31,16 +32,15 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.2)
         axes.legend(frameon=False, fontsize=8)
-    for row in rows:
-        if not row["warmup"]:
-            if row["generation"]:
-                left.axvline(row["steps"], color=GRAY, lw=0.8, ls="--")
-                left.annotate("warmup ends", (row["steps"], 0.02), (3, 0), fontsize=7, color=GRAY,
-                              xycoords=("data", "axes fraction"), textcoords="offset points")  # fmt: skip
-            break
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     write_atomic(path, buffer.getvalue())
+
+
+def _mark_warmup(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    ended = next((row["steps"] for row in rows if not row["warmup"]), None)
+    if ended is not None and rows[0]["warmup"]:
+        axes.axvline(ended, color=GRAY, lw=0.8, ls="--", label="warmup ends")
 
 
 def _curve(axes: Axes, rows: list[dict[str, Any]], key: str, color: str, label: str) -> None:

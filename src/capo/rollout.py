@@ -1,6 +1,6 @@
 """Collecting one batch with the incumbent, and its advantages."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Num
 from capo.config import Config
 from capo.envs import EnvError, VectorEnv, to_env
 from capo.networks import Policy
-from capo.normalize import RunningStats, discounted_returns
+from capo.normalize import RunningStats, as_float32, discounted_returns
 
 
 class Batch(NamedTuple):
@@ -19,12 +19,12 @@ class Batch(NamedTuple):
     `next_obs` is the observation each action led to, the true final one where an episode ended.
     """
 
-    obs: Float[Array | np.ndarray, "steps envs obs"]
-    next_obs: Float[Array | np.ndarray, "steps envs obs"]
-    actions: Num[Array | np.ndarray, "steps envs *event"]
-    rewards: Float[Array | np.ndarray, "steps envs"]
-    terminated: Bool[Array | np.ndarray, "steps envs"]
-    truncated: Bool[Array | np.ndarray, "steps envs"]
+    obs: Float[Any, "steps envs obs"]
+    next_obs: Float[Any, "steps envs obs"]
+    actions: Num[Any, "steps envs *event"]
+    rewards: Float[Any, "steps envs"]
+    terminated: Bool[Any, "steps envs"]
+    truncated: Bool[Any, "steps envs"]
 
 
 class Collector(NamedTuple):
@@ -72,7 +72,7 @@ def collect(
     obs = state.obs
     for t in range(steps):
         raw_obs[t] = obs
-        seen = state.obs_stats.normalize(obs) if config.normalize_obs else obs.astype(np.float32)
+        seen = state.obs_stats.normalize(obs) if config.normalize_obs else as_float32(obs)
         action = policy.family.sample(policy(seen), noise[t])
         obs, raw_next[t], rewards[t], *ends[:, t] = env.step(to_env(env.action_space, action))
         if not (np.isfinite(raw_next[t]).all() and np.isfinite(rewards[t]).all()):
@@ -82,9 +82,9 @@ def collect(
     obs_stats = state.obs_stats.update(raw_obs.reshape(-1, *obs.shape[1:]))
     returns, accumulators = discounted_returns(rewards, done, state.accumulators, config.gamma)
     return_stats = state.return_stats.update(returns.reshape(-1))
-    used = state.obs_stats if state.obs_stats.count else obs_stats
-    normal = used.normalize if config.normalize_obs else np.float32
-    scaled = return_stats.scale(rewards) if config.normalize_reward else rewards.astype(np.float32)
+    used = state.obs_stats if state.obs_stats.seen else obs_stats
+    normal = used.normalize if config.normalize_obs else as_float32
+    scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
     batch = Batch(normal(raw_obs), normal(raw_next), np.stack(actions), scaled, ends[0], ends[1])
     episodes, running = _episodes(rewards, done, state)
     return Collector(obs, obs_stats, return_stats, accumulators, *running), batch, episodes

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from capo.config import Config, UsageError
-from capo.evaluate import Evaluation
+from capo.evaluation import Evaluation
 from capo.model import Model, write_json
 
 PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
@@ -71,8 +71,8 @@ class RunFolder:
         self._metrics: TextIO = (path / "metrics.jsonl").open("w")
 
     def log(self, row: dict[str, float]) -> None:
-        """Appends a row to metrics.jsonl; values that are not finite become null."""
-        clean = {k: v if math.isfinite(v) else None for k, v in row.items()}
+        """Appends a row to metrics.jsonl: whole numbers as such, null for what is not finite."""
+        clean = {k: _plain(v) for k, v in row.items()}
         self.rows.append(clean)
         self._metrics.write(json.dumps(clean) + "\n")
         self._metrics.flush()
@@ -93,6 +93,12 @@ class RunFolder:
             self.path / "manifest.json",
             {**self._manifest, "status": status, "wall_seconds": round(wall, 3)},
         )
+
+
+def _plain(value: float) -> int | float | None:
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
 
 
 def find_model(run: Path) -> Path:

@@ -24,7 +24,7 @@ from capo.families import family_for
 from capo.methods import method_of, resolve, warmup_of
 from capo.model import Model
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
-from capo.ppo import Samples, clipped_surrogate, optimizer, standardize
+from capo.ppo import Samples, clipped_surrogate, init_optimizer, standardize
 from capo.rollout import Batch, Collector, collect, gae
 
 RETURN_WINDOW = 100
@@ -43,7 +43,7 @@ class TrainState(NamedTuple):
 class Generation(NamedTuple):
     """One turn of the loop: the new state, the model so far, a flat dictionary of what happened."""
 
-    index: int
+    number: int
     state: TrainState
     collector: Collector
     model: Model
@@ -59,8 +59,8 @@ def init(config: Config, observation_space: gym.Space, action_space: gym.Space) 
     size = observation_space.shape[0]
     policy = init_policy(policy_key, size, family, config.hidden, config.state_dependent_std)
     critic = init_critic(critic_key, size, config.hidden)
-    adam = optimizer(config)
-    return to_host(TrainState(policy, critic, adam.init(policy), adam.init(critic)))
+    states = (init_optimizer(config, network) for network in (policy, critic))
+    return to_host(TrainState(policy, critic, *states))
 
 
 def generation(
@@ -172,7 +172,7 @@ def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts
         case "incumbent":
             return old
         case "reset":
-            return optimizer(config).init(policy)
+            return init_optimizer(config, policy)
         case "best":
             return tree_pick(experts.opt_state, jnp.argmax(experts.surrogate))
         case _:
@@ -215,12 +215,14 @@ def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Genera
     """
     config = resolve(config)
     prepare_devices(method_of(config.algo).width(config))
-    own = make(config.env_id, config.num_envs, config.seed, config.backend) if env is None else None
+    if env is not None:
+        yield from _loop(config, env)
+        return
+    env = make(config.env_id, config.num_envs, config.seed, config.backend)
     try:
-        yield from _loop(config, env or own)
+        yield from _loop(config, env)
     finally:
-        if own is not None:
-            own.close()
+        env.close()
 
 
 def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
@@ -243,11 +245,11 @@ def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
         state, info = generation(phase, jax.random.fold_in(key, index), state, batch, rate)
         now = time.perf_counter()
         row = {
-            "generation": index,
-            "steps": (index + 1) * config.batch_size,
+            "generation": float(index),
+            "steps": float((index + 1) * config.batch_size),
             "return": _mean(returns),
             "length": _mean(lengths),
-            "episodes": len(episodes.returns),
+            "episodes": float(len(episodes.returns)),
             "warmup": float(warming),
             "learning_rate": rate,
             **info,

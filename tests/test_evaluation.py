@@ -5,11 +5,11 @@ import math
 import gymnasium as gym
 import numpy as np
 import pytest
-from probes import Probe, small, vector
 
 from capo import Evaluation, evaluate
-from capo.evaluate import play
+from capo.evaluation import play
 from capo.model import blank_model
+from probes import Probe, small, vector
 
 
 class Uneven(Probe):
