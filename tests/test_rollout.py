@@ -141,6 +141,7 @@ class Broken(Probe):
     ("fault", "message"),
     [
         (lambda o, r: (o * np.nan, r), "environment 2 returned a non-finite observation at step 5"),
+        (lambda o, r: 1 / 0, "environment 2 failed at step 5 with ZeroDivisionError: division by"),
         (lambda o, r: (o, np.inf), "environment 2 returned a non-finite reward at step 5"),
         (lambda o, r: (np.zeros(3), r), r"environment 2 .* shape \(3,\) at step 5.*\(1,\)"),
     ],

@@ -169,11 +169,20 @@ class GymnasiumEnv:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         for i, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
-            found, rewards[i], terminated[i], truncated[i], _ = env.step(action)
-            next_obs.append(self._checked(i, found))
-            if terminated[i] or truncated[i]:
-                found, _ = env.reset()
-            obs.append(self._checked(i, found))
+            try:
+                found, rewards[i], terminated[i], truncated[i], _ = env.step(action)
+                next_obs.append(self._checked(i, found))
+                if terminated[i] or truncated[i]:
+                    found, _ = env.reset()
+                    found = self._checked(i, found)
+            except EnvError:
+                raise
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise EnvError(
+                    f"{self.name}: environment {i} failed at step {self._steps} with {what}"
+                ) from error
+            obs.append(np.asarray(found))
         return Step(np.stack(obs), np.stack(next_obs), rewards, terminated, truncated)
 
     def _checked(self, index: int, obs: Any) -> np.ndarray:

@@ -28,7 +28,12 @@ def prepare_devices(width: int) -> None:
     """
     cores = len(os.sched_getaffinity(0))
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", math.gcd(width, cores))
+        jax.config.update("jax_num_cpu_devices", _spread(width, cores))
+
+
+def _spread(width: int, available: int) -> int:
+    """The largest number of devices, at most `available`, that `width` experts fill evenly."""
+    return max(n for n in range(1, available + 1) if width % n == 0)
 
 
 def permutations(key: PRNGKeyArray, count: int, n: int) -> Int[Array, "count n"]:
@@ -103,7 +108,7 @@ def train_experts(
         return run(share)
 
     width = share.weights.shape[0]
-    count = devices or math.gcd(width, jax.device_count())
+    count = devices or _spread(width, jax.device_count())
     if count == 1:
         return block(policy, opt_state, samples, share, learning_rate)
     mesh = jax.make_mesh((count,), ("experts",), axis_types=(AxisType.Auto,))

@@ -75,8 +75,7 @@ def collect(
         seen = state.obs_stats.normalize(obs) if config.normalize_obs else as_float32(obs)
         action = policy.family.sample(policy(seen), noise[t])
         obs, raw_next[t], rewards[t], *ends[:, t] = env.step(to_env(env.action_space, action))
-        if not (np.isfinite(raw_next[t]).all() and np.isfinite(rewards[t]).all()):
-            raise EnvError(_not_finite(t, raw_next[t], rewards[t]))
+        _check_finite(t, raw_obs[t], raw_next[t], rewards[t])
         actions.append(action)
     done = ends[0] | ends[1]
     obs_stats = state.obs_stats.update(raw_obs.reshape(-1, *obs.shape[1:]))
@@ -90,11 +89,15 @@ def collect(
     return Collector(obs, obs_stats, return_stats, accumulators, *running), batch, episodes
 
 
-def _not_finite(step: int, obs: np.ndarray, reward: np.ndarray) -> str:
-    bad = ~np.isfinite(obs).reshape(len(obs), -1).all(axis=1) | ~np.isfinite(reward)
-    index = int(np.flatnonzero(bad)[0])
-    what = "observation" if not np.isfinite(obs[index]).all() else "reward"
-    return f"environment {index} returned a non-finite {what} at step {step + 1} of the rollout"
+def _check_finite(step: int, before: np.ndarray, after: np.ndarray, reward: np.ndarray) -> None:
+    """Refuses what is not a number, naming the environment and the step, counted from one."""
+    for what, values in (("observation", before), ("observation", after), ("reward", reward)):
+        if not np.isfinite(values).all():
+            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            raise EnvError(
+                f"environment {np.flatnonzero(bad)[0]} returned a non-finite {what} "
+                f"at step {step + 1} of the rollout"
+            )
 
 
 def _episodes(
