@@ -13,7 +13,7 @@ from capo.config import Config
 from capo.envs import choose_backend, make, to_env
 from capo.methods import resolve
 from capo.rollout import Collector, collect
-from capo.train import init
+from capo.update import init
 
 ENVS = ("HalfCheetah-v4", "Hopper-v4", "Ant-v4", "Humanoid-v4")
 REPEATS = 5

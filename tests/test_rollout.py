@@ -11,7 +11,7 @@ from capo.envs import EnvError
 from capo.methods import resolve
 from capo.normalize import RunningStats, discounted_returns
 from capo.rollout import Collector, collect, gae
-from capo.train import init
+from capo.update import init
 from probes import Probe, small, vector
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from capo import generations
 from capo.methods import resolve, warmup_of
-from capo.train import _generation, learning_rate
+from capo.train import learning_rate
+from capo.update import _generation
 from probes import ALGOS, ActionReward, Target, small, vector
 from test_consensus import same
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from capo.methods import Method as Method
     from capo.model import Model as Model
     from capo.train import Generation as Generation
-    from capo.train import TrainState as TrainState
-    from capo.train import generation as generation
     from capo.train import generations as generations
-    from capo.train import init as init
     from capo.train import learn as learn
+    from capo.update import TrainState as TrainState
+    from capo.update import generation as generation
+    from capo.update import init as init
 
 _HOMES = {
     "Config": "config",
@@ -33,10 +33,10 @@ _HOMES = {
     "Method": "methods",
     "Model": "model",
     "Generation": "train",
-    "TrainState": "train",
-    "generation": "train",
+    "TrainState": "update",
+    "generation": "update",
     "generations": "train",
-    "init": "train",
+    "init": "update",
     "learn": "train",
 }
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

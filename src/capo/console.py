@@ -32,7 +32,7 @@ class Progress:
         if not self._console.is_terminal:
             yield self
             return
-        with Live(console=self._console, transient=True, auto_refresh=False) as self._live:
+        with Live(console=self._console, auto_refresh=False) as self._live:
             yield self
 
     def show(self, row: dict[str, float]) -> None:

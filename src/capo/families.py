@@ -8,7 +8,10 @@ code of its own. All functions take any leading axes. Sampling is host side, in 
 """
 
 import abc
+import functools
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +42,10 @@ def namespace(x: object) -> Any:
 def _excess(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
     """eˣ − 1 − x ≥ 0: Σ p·excess(log q − log p) is KL(p ‖ q) with no cancelling terms."""
     return jnp.expm1(x) - x
+
+
+def _total(terms: Iterable[Scalar]) -> Scalar:
+    return functools.reduce(operator.add, terms)
 
 
 class Family(abc.ABC):
@@ -228,41 +235,35 @@ class MultiCategorical(Family):
     def size(self) -> int:
         return sum(self.nvec)
 
-    @property
-    def parts(self) -> tuple[Categorical, ...]:
-        return tuple(Categorical(n) for n in self.nvec)
-
-    def _split(self, x, drop: int = 0) -> Any:
+    def _parts(self, *arrays, drop: int = 0) -> Any:
+        """Each choice's family with its piece of the arrays."""
         ends = np.cumsum([n - drop for n in self.nvec])[:-1]
-        return namespace(x).split(x, ends, axis=-1)
+        pieces = (namespace(x).split(x, ends, axis=-1) for x in arrays)
+        return zip(map(Categorical, self.nvec), *pieces, strict=True)
 
     def log_prob(self, dist: Dist, action: Action) -> Scalar:
-        terms = zip(self.parts, self._split(dist), range(len(self.nvec)), strict=True)
-        return sum((part.log_prob(d, action[..., i]) for part, d, i in terms), start=jnp.zeros(()))
+        terms = enumerate(self._parts(dist))
+        return _total(part.log_prob(d, action[..., i]) for i, (part, d) in terms)
 
     def kl(self, p: Dist, q: Dist) -> Scalar:
-        terms = zip(self.parts, self._split(p), self._split(q), strict=True)
-        return sum((part.kl(a, b) for part, a, b in terms), start=jnp.zeros(()))
+        return _total(part.kl(a, b) for part, a, b in self._parts(p, q))
 
     def entropy(self, p: Dist) -> Scalar:
-        terms = zip(self.parts, self._split(p), strict=True)
-        return sum((part.entropy(d) for part, d in terms), start=jnp.zeros(()))
+        return _total(part.entropy(d) for part, d in self._parts(p))
 
     def natural(self, dist: Dist) -> Natural:
-        terms = zip(self.parts, self._split(dist), strict=True)
-        return jnp.concatenate([part.natural(d) for part, d in terms], axis=-1)
+        return jnp.concatenate([part.natural(d) for part, d in self._parts(dist)], axis=-1)
 
     def from_natural(self, eta: Natural) -> Dist:
-        terms = zip(self.parts, self._split(eta, drop=1), strict=True)
-        return jnp.concatenate([part.from_natural(e) for part, e in terms], axis=-1)
+        parts = self._parts(eta, drop=1)
+        return jnp.concatenate([part.from_natural(e) for part, e in parts], axis=-1)
 
     def log_partition(self, eta: Natural) -> Scalar:
-        terms = zip(self.parts, self._split(eta, drop=1), strict=True)
-        return sum((part.log_partition(e) for part, e in terms), start=jnp.zeros(()))
+        return _total(part.log_partition(e) for part, e in self._parts(eta, drop=1))
 
     def sufficient(self, action: Action) -> Natural:
-        terms = enumerate(self.parts)
-        return jnp.concatenate([part.sufficient(action[..., i]) for i, part in terms], axis=-1)
+        terms = enumerate(self._parts())
+        return jnp.concatenate([part.sufficient(action[..., i]) for i, (part,) in terms], axis=-1)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
         return rng.gumbel(size=(*shape, self.size)).astype(np.float32)
@@ -271,7 +272,7 @@ class MultiCategorical(Family):
         return self.mode(dist + noise)
 
     def mode(self, dist: HostDist) -> Host:
-        return np.stack([np.argmax(d, axis=-1) for d in self._split(dist)], axis=-1)
+        return np.stack([part.mode(d) for part, d in self._parts(dist)], axis=-1)
 
 
 @dataclass(frozen=True)
