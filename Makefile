@@ -19,7 +19,7 @@ format: .venv/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# 27 runs of a million steps: about 40 minutes on two cores.
+# 36 runs of a million steps: about an hour on two cores.
 learning: .venv/.installed-dev
 	$(BIN)/python benchmarks/learning.py
 
