@@ -1,11 +1,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: train test lint format learning bench-acting clean
 
 train: .venv/.installed
-	$(BIN)/capo train Hopper-v4 --algo capo -n 1M
+	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup

@@ -5,6 +5,7 @@ python benchmarks/acting.py
 
 import statistics
 import time
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -16,19 +17,19 @@ from capo.rollout import Collector, collect
 from capo.update import init
 
 ENVS = ("HalfCheetah-v4", "Hopper-v4", "Ant-v4", "Humanoid-v4")
-REPEATS = 5
+REPEATS = 15
 
 
-def microseconds(call, times: int) -> float:
-    """Median over repeats of the time of one call."""
-    found = []
-    call()
+def microseconds(calls: list[Callable[[], object]], times: int = 200) -> list[float]:
+    """Median time of each call, measured in turns so that a busy machine is fair to all."""
+    found: list[list[float]] = [[] for _ in calls]
     for _ in range(REPEATS):
-        began = time.perf_counter()
-        for _ in range(times):
-            call()
-        found.append((time.perf_counter() - began) / times * 1e6)
-    return statistics.median(found)
+        for call, seen in zip(calls, found, strict=True):
+            began = time.perf_counter()
+            for _ in range(times):
+                call()
+            seen.append((time.perf_counter() - began) / times * 1e6)
+    return [statistics.median(seen) for seen in found]
 
 
 def row(env_id: str) -> str:
@@ -46,19 +47,21 @@ def row(env_id: str) -> str:
         return to_env(env.action_space, family.sample(policy(stats.normalize(obs)), noise))
 
     action = act()
-    cells = [
-        microseconds(lambda: policy(seen), 500),
-        microseconds(lambda: np.asarray(jitted(device_policy, seen)), 500),
-        microseconds(act, 500),
-        microseconds(lambda: env.step(action), 500),
-    ]
+    cells = microseconds(
+        [
+            lambda: policy(seen),
+            lambda: np.asarray(jitted(device_policy, seen)),
+            act,
+            lambda: env.step(action),
+        ]
+    )
     env.close()
     backend = choose_backend(env_id, "auto")
     return f"| {env_id} ({backend}) | " + " | ".join(f"{cell:.0f}" for cell in cells) + " |"
 
 
 def main() -> None:
-    print("Microseconds for 8 environments, medians of 5 repeats of 500 calls:\n")
+    print("Microseconds for 8 environments, medians of 15 repeats of 200 calls:\n")
     print("| | NumPy forward | jitted forward | acting, all of it | physics |")
     print("|---|---:|---:|---:|---:|")
     for env_id in ENVS:

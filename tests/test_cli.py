@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from capo.cli import main
+from capo.cli import _one_line, main
 
 TINY = ["-n", "512", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
 
@@ -115,6 +116,35 @@ def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, mon
     assert said.startswith("capo: ")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        "╭─ Value error ──╮\n│ Error parsing --clip: bad │\n│ ──── │\n│ Argument helptext: │\n╰─╯",
+        " Value error \n ------ \n  Error parsing --clip: bad \n  ------\n  Argument helptext: \n",
+        "\x1b[91m\x1b[1m╭─\x1b[0m \x1b[1mValue error\x1b[0m ─╮\n\x1b[91m│\x1b[0m Error parsing "
+        "--clip: \x1b[1mbad\x1b[0m \x1b[91m│\x1b[0m\n\x1b[91m│\x1b[0m ─── \x1b[91m│\x1b[0m\n",
+        "Error parsing --clip: bad",
+    ],
+    ids=["lines", "dashes", "coloured", "unframed"],
+)
+def test_every_kind_of_frame_is_read(framed):
+    assert _one_line(framed) == "Error parsing --clip: bad"
+
+
+def test_bad_input_in_a_terminal_is_one_line(tmp_path):
+    """With a pseudo-terminal on all ends, where tyro draws in colour."""
+    words = [sys.executable, "-m", "capo", "train", "CartPole-v1", "--minibatches", "30"]
+    ours, theirs = pty.openpty()
+    done = subprocess.run(words, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs)
+    said = os.read(ours, 65536).decode()
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2
+    assert said.splitlines() == [
+        "capo: 8 envs × 512 steps = 4096 samples do not divide into 30 minibatches; try 32"
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

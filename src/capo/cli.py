@@ -210,15 +210,17 @@ def _fail(message: str, code: int) -> int:
 def _one_line(framed: str) -> str:
     """The message in tyro's framed complaint, and what it suggests, if anything.
 
-    The frame is drawn with lines, or with dashes under a title where the terminal has no lines.
+    The frame is drawn with lines, or with dashes under a title where the terminal has no lines, and
+    coloured where it has colours.
     """
     sections: list[list[str]] = [[]]
-    for line in (line.strip(" │") for line in framed.splitlines()):
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", framed)
+    for line in (line.strip(" │") for line in plain.splitlines()):
         if line.startswith("╭") or (line and set(line) <= set("─-╰╯")):
             sections.append([])
         elif line:
             sections[-1].append(line)
-    message, *hints = [s for s in sections[1:] if s]
+    message, *hints = [s for s in sections[1:] if s] or [[plain]]
     said = re.sub(r"^Error parsing __tyro\S*: ", "", " ".join(message)).removesuffix(".")
     for hint in hints:
         if hint[0] == "Perhaps you meant:":
