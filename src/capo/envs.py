@@ -118,6 +118,13 @@ def _quiet() -> Iterator[None]:
             mujoco.set_mju_user_warning(previous)
 
 
+def available_cores() -> int:
+    """Cores that this process may use; all of the machine's where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def check_spaces(observation: gym.Space) -> None:
     """Refuses an observation space that no network here can read."""
     if not isinstance(observation, gym.spaces.Box) or len(observation.shape) != 1:
@@ -208,7 +215,7 @@ class EnvPoolEnv:
     def __init__(self, env_id: str, num_envs: int, seed: int, **kwargs: Any):
         import envpool
 
-        options = {"num_threads": min(num_envs, len(os.sched_getaffinity(0))), **kwargs}
+        options = {"num_threads": min(num_envs, available_cores()), **kwargs}
         if "post_constraint" in envpool.make_spec(env_id).config._fields:
             # Without it EnvPool leaves contact forces at zero, silently.
             options.setdefault("post_constraint", True)

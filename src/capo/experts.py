@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 from collections.abc import Callable
 
 import jax
@@ -12,6 +11,7 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from capo.config import Config
+from capo.envs import available_cores
 from capo.networks import Policy
 from capo.ppo import Expert, Samples, Share, standardize
 
@@ -21,14 +21,15 @@ UpdateRule = Callable[
 ]
 
 
-def prepare_devices(width: int) -> None:
-    """Splits the host CPU into as many JAX devices as `width` experts can use.
+def prepare_devices() -> None:
+    """Splits the host CPU into a JAX device for each core, for experts to be spread over.
 
-    Only possible before JAX starts its backend; afterwards the devices there are get used.
+    Leaves a number that the user chose alone. Only possible before JAX starts its backend;
+    afterwards the devices there are get used.
     """
-    cores = len(os.sched_getaffinity(0))
-    with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", _spread(width, cores))
+    if jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", available_cores())
 
 
 def _spread(width: int, available: int) -> int:

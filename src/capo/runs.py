@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from capo.config import Config, UsageError
+from capo.envs import available_cores
 from capo.evaluation import Evaluation
 from capo.model import Model, write_json
 
@@ -118,7 +119,7 @@ def _machine() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": available_cores(),
         "devices": [str(device) for device in jax.devices()],
     }
 

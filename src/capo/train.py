@@ -42,7 +42,7 @@ def compile_generation(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> float:
     """Compiles ahead what a run will call, on a batch of zeros; returns the seconds it took."""
-    prepare_devices(method_of(config.algo).width(config))
+    prepare_devices()
     began = time.perf_counter()
     state = init(config, observation_space, action_space)
     shape = (config.num_steps, config.num_envs)
@@ -67,7 +67,7 @@ def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Genera
     An environment that is passed in is the caller's to close.
     """
     config = resolve(config)
-    prepare_devices(method_of(config.algo).width(config))
+    prepare_devices()
     if env is not None:
         yield from _loop(config, env)
         return
