@@ -1,6 +1,5 @@
 """The methods: an update rule, a width, a depth and an aggregation. Nothing else differs."""
 
-import dataclasses
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,10 +82,6 @@ def resolve(config: Config) -> Config:
 
 def warmup_of(config: Config) -> Config:
     """Plain PPO with the same numbers: what a wide method is warmed up by."""
-    plain = {
-        name: field.default
-        for name in ("carry", "distill", "line_search", "diversity", "base_optimizer")
-        for field in dataclasses.fields(Config)
-        if field.name == name
-    }
+    names = ("carry", "distill", "line_search", "diversity", "base_optimizer")
+    plain = {name: getattr(Config, name) for name in names}
     return resolve(config.replace(algo="ppo", **plain))
