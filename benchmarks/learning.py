@@ -5,19 +5,13 @@ python benchmarks/learning.py --write-only     only write, from the runs there a
 """
 
 import argparse
-import json
-import math
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
 
+import grid
 import numpy as np
+from grid import ROOT
 from matplotlib.figure import Figure
 
-ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "learning"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
 PICTURE = ROOT / "docs" / "learning.png"
@@ -26,28 +20,6 @@ ENVS = {"HalfCheetah-v4": 3, "Hopper-v4": 3, "Walker2d-v4": 6}
 ALGOS = {"ppo": "#777777", "capo-avg": "#e8871e", "capo": "#2166ac"}
 CLEANRL = {"HalfCheetah-v4": 1443, "Hopper-v4": 2383, "Walker2d-v4": 2288}
 """What CleanRL publishes for its ppo_continuous_action.py."""
-BEGIN, END = "<!-- learning: begin -->", "<!-- learning: end -->"
-
-
-def train(env: str, algo: str, seed: int, cores: Queue[int]) -> None:
-    """Trains one run unless it is there already, on a core of its own."""
-    folder = RUNS / f"{env}__{algo}__{seed}"
-    if (folder / "eval.json").exists():
-        return
-    core = cores.get()
-    try:
-        command = ["-m", "capo", "train", env, "--algo", algo, "--seed", str(seed), "-n", "1M"]
-        command = ["taskset", "-c", str(core), sys.executable, *command, "--run-dir", str(folder)]
-        print(f"training {folder.name}", flush=True)
-        with (RUNS / f"{folder.name}.log").open("w") as log:
-            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)
-    finally:
-        cores.put(core)
-
-
-def finished(env: str, algo: str) -> list[Path]:
-    """Folders of the finished runs of a cell."""
-    return sorted(file.parent for file in RUNS.glob(f"{env}__{algo}__*/eval.json"))
 
 
 def table() -> str:
@@ -64,11 +36,10 @@ def table() -> str:
 
 def cell(env: str, algo: str) -> str:
     """1234 ± 56 (n), or that it was not run."""
-    values = [json.loads((f / "eval.json").read_text())["mean"] for f in finished(env, algo)]
+    values = [grid.evaluation(folder) for folder in grid.finished(RUNS, f"{env}__{algo}__*")]
     if not values:
         return "not run"
-    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{np.mean(values):.0f} ± {error:.0f} ({len(values)})"
+    return f"{np.mean(values):.0f} ± {grid.standard_error(values):.0f} ({len(values)})"
 
 
 def draw() -> None:
@@ -76,7 +47,7 @@ def draw() -> None:
     figure = Figure(figsize=(12, 3.4), layout="constrained")
     for axes, env in zip(figure.subplots(1, len(ENVS)), ENVS, strict=True):
         for algo, color in ALGOS.items():
-            curves = [curve(folder) for folder in finished(env, algo)]
+            curves = [curve(folder) for folder in grid.finished(RUNS, f"{env}__{algo}__*")]
             if not curves:
                 continue
             steps, returns = curves[0][0], np.array([found for _, found in curves])
@@ -94,7 +65,7 @@ def draw() -> None:
 
 def curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Steps in millions and return of a run; the first rows, before an episode ended, are zero."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = grid.rows(folder)
     steps = np.array([row["steps"] / 1e6 for row in rows])
     return steps, np.array([row["return"] or 0.0 for row in rows])
 
@@ -104,19 +75,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write-only", action="store_true")
     options = parser.parse_args()
-    RUNS.mkdir(parents=True, exist_ok=True)
     if not options.write_only:
-        cores: Queue[int] = Queue()
-        for core in sorted(os.sched_getaffinity(0)):
-            cores.put(core)
-        with ThreadPoolExecutor(cores.qsize()) as pool:
-            for env, seeds in ENVS.items():
-                for seed in range(1, seeds + 1):
-                    for algo in ALGOS:
-                        pool.submit(train, env, algo, seed, cores)
+        grid.train(
+            (
+                RUNS / f"{env}__{algo}__{seed}",
+                [env, "--algo", algo, "--seed", str(seed), "-n", "1M"],
+            )
+            for env, seeds in ENVS.items()
+            for seed in range(1, seeds + 1)
+            for algo in ALGOS
+        )
     for page in PAGES:
-        before, rest = page.read_text().split(BEGIN)
-        page.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
+        grid.fill(page, "learning", table())
     draw()
     print(table())
 

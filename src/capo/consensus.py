@@ -10,9 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
-from capo.families import DiagGaussian
+from capo.families import DiagGaussian, Family
 from capo.networks import Policy
 
 
@@ -78,3 +78,53 @@ def logop(experts: Experts) -> Consensus:
     if isinstance(family, DiagGaussian) and policy.log_std is not None:
         policy = eqx.tree_at(lambda p: p.log_std, policy, dist[0, family.dim :])
     return Consensus(policy, dist)
+
+
+PENALTY = 1.0
+"""λ of the KL-penalised surrogate J_λ that Theorem 1 is checked with."""
+
+
+def theorem(
+    family: Family,
+    incumbent: Float[Array, "n params"],
+    experts: Float[Array, "experts n params"],
+    network: Float[Array, "n params"],
+    actions: Num[Array, "n *event"],
+    advantages: Float[Array, " n"],
+    delta: float,
+) -> dict[str, Float[Array, ""]]:
+    """Theorem 1 on this batch, for the analytic pool q and for the network that is used.
+
+    With L_lin(η) = g_ηᵀ(η − η_t) and J_λ = L_lin − λ KL(π_t ‖ ·): `gain` is J_λ − mean_k J_λ(η_k).
+    `violations` counts which of these fail beyond rounding: J_λ is at least the mean expert's, the
+    KL is at most the mean expert's, the KL is at most δ if every expert's is. For q none can.
+    """
+    start, etas = family.natural(incumbent), family.natural(experts)
+    moment = jax.grad(lambda eta: jnp.sum(family.log_partition(eta)))(start)
+    slope = advantages[:, None] * (family.sufficient(actions) - moment)
+    terms = slope * (etas - start)
+    kl = jnp.mean(family.kl(incumbent, experts), axis=-1)
+    mean_kl = jnp.mean(kl)
+    mean_objective = jnp.mean(jnp.sum(terms, axis=-1)) - PENALTY * mean_kl
+    # Rounding moves a policy by some ten ulps of its deviation, so its KL by twice that times √KL.
+    ulp = jnp.finfo(kl.dtype).eps
+    slack = ulp * (100 * mean_kl + 20 * jnp.sqrt(mean_kl))
+    slack_objective = PENALTY * slack + 100 * ulp * jnp.mean(jnp.sum(jnp.abs(terms), axis=-1))
+
+    def compare(eta, dist):
+        own = jnp.mean(family.kl(incumbent, dist))
+        gain = jnp.mean(jnp.sum(slope * (eta - start), axis=-1)) - PENALTY * own - mean_objective
+        fits = jnp.all(kl <= delta)
+        broken = [gain < -slack_objective, own > mean_kl + slack, fits & (own > delta + slack)]
+        return own, gain, jnp.sum(jnp.stack(broken)).astype(float)
+
+    middle = jnp.mean(etas, axis=0)
+    kl_q, gain_q, violations_q = compare(middle, family.from_natural(middle))
+    _, gain, violations = compare(family.natural(network), network)
+    return {
+        "consensus/q_kl": kl_q,
+        "consensus/q_gain": gain_q,
+        "consensus/q_violations": violations_q,
+        "consensus/gain": gain,
+        "consensus/violations": violations,
+    }

@@ -24,6 +24,7 @@ class Progress:
         self._console, self._config = console, config
         self._live: Live | None = None
         self._began = time.monotonic()
+        self._alignment = math.nan
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Progress"]:
@@ -51,6 +52,7 @@ class Progress:
         spent = time.monotonic() - self._began
         left = spent / done * (total - done)
         found = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
+        self._alignment = row.get("fisher/alignment", self._alignment)
         parts = [
             f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
             f"return {found}",
@@ -58,6 +60,8 @@ class Progress:
             f"{clock(left)} left",
             f"KL {row['kl']:.4f}",
         ]
+        if not math.isnan(self._alignment):
+            parts.append(f"signal {self._alignment:.0%} of it")
         return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
 
 

@@ -1,20 +1,93 @@
-"""The Fisher information of a policy, exact in the actions: F = Jᵀ G J.
+"""The Fisher information of a policy, and how much of an update goes along the natural gradient.
 
-J is the derivative of the distribution parameters with respect to the network's, G their Fisher
-metric, the Hessian of KL(π ‖ ·) at π. In natural parameters G is ∇²A(η); any other coordinates give
-the same F, because the gradient of the KL vanishes at π.
+F = Jᵀ G J, exact in the actions: J is the derivative of the distribution parameters with respect to
+the network's, G their Fisher metric, the Hessian of KL(π ‖ ·) at π. In natural parameters G is
+∇²A(η); any other coordinates give the same F, because the gradient of the KL vanishes at π.
+
+An update Δ = θ − θ_t splits into signal and waste (the paper's Definition 1):
+Δ = c d̂ + ε with d̂ = F⁻¹g / ‖F⁻¹g‖_F, c = ⟨Δ, d̂⟩_F and ⟨ε, d̂⟩_F = 0. `decompose` does that for
+any policy; `Geometry` does it for many updates of one policy.
 """
 
+import functools
+import math
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
+from capo.families import Family
 from capo.networks import Policy
 
+DAMPING = 1e-3
+"""Least damping of F⁻¹g, as a share of F's largest eigenvalue."""
+TOLERANCE = 1e-3
+"""Relative residual that F⁻¹g is solved to."""
+ITERATIONS = 100
+"""Most Fisher-vector products spent on it; if they do not suffice, the damping grows."""
+
 Vector = Float[Array, " p"]
+HostVector = Float[np.ndarray, " p"]
+LogProb = Callable[[Any, Any, Any], Any]
+Apply = Callable[[Any, Any], Any]
+
+
+class Experience(NamedTuple):
+    """What an update was computed from: n observations, the actions taken, their advantages."""
+
+    obs: Num[Any, "n ..."]
+    actions: Num[Any, "n ..."]
+    advantages: Float[Any, " n"]
+
+
+class NaturalGradient(NamedTuple):
+    """x = (F + λI)⁻¹ g, and how it was found."""
+
+    x: HostVector
+    image: HostVector
+    """F x."""
+    norm: float
+    """‖x‖_F."""
+    damping: float
+    """λ."""
+    residual: float
+    """‖g − (F + λI) x‖ / ‖g‖."""
+    iterations: int
+
+
+class Decomposition(NamedTuple):
+    """Where the KL of one update went. `signal` and `waste` are c² and ‖ε‖²_F, twice their KL."""
+
+    c: float
+    """⟨Δ, d̂⟩_F."""
+    signal: float
+    """c²."""
+    waste: float
+    """‖ε‖²_F."""
+    total: float
+    """ΔᵀFΔ = signal + waste."""
+    alignment: float
+    """α = signal / total."""
+    cosine: float
+    """cos_F(Δ) = c / ‖Δ‖_F."""
+    kl: float
+    """KL(π_t ‖ π) over the batch: exact with a family, estimated from the actions without one."""
+    kl_quadratic: float
+    """½ ΔᵀFΔ."""
+    gain: float
+    """gᵀΔ, the first-order gain of the surrogate."""
+    gain_natural: float
+    """c ‖F⁻¹g‖_F, equal to `gain` as far as damping and residual are small (Proposition 1)."""
+    damping: float
+    """λ of the natural gradient."""
+    residual: float
+    """Relative residual of the natural gradient."""
+    iterations: int
+    """Fisher-vector products it took."""
 
 
 def fisher_operator(
@@ -22,17 +95,22 @@ def fisher_operator(
 ) -> tuple[Vector, Callable[[Vector], Vector]]:
     """The flat parameters and v ↦ F v, averaged over the observations."""
     flat, unravel = ravel_pytree(policy)
-    dist, forward = jax.linearize(lambda theta: unravel(theta)(obs), flat)
+    return flat, _pull_back(policy.family, lambda theta: unravel(theta)(obs), flat)
+
+
+def _pull_back(family: Family, dist_of: Callable[[Vector], Any], flat: Vector):
+    """V ↦ Jᵀ G J v for the map from parameters to distributions."""
+    dist, forward = jax.linearize(dist_of, flat)
     backward = jax.linear_transpose(forward, flat)
 
     def slope(other):
-        return jax.grad(lambda d: jnp.mean(policy.family.kl(dist, d)))(other)
+        return jax.grad(lambda d: jnp.mean(family.kl(dist, d)))(other)
 
     def product(v: Vector) -> Vector:
         _, metric = jax.jvp(slope, (dist,), (forward(v),))
         return backward(metric)[0]
 
-    return flat, product
+    return product
 
 
 def conjugate_gradient(
@@ -44,3 +122,210 @@ def conjugate_gradient(
         return product(v) + damping * v
 
     return jax.scipy.sparse.linalg.cg(damped, b, tol=1e-6, maxiter=iterations)[0]
+
+
+def natural_gradient(
+    product: Callable[[HostVector], HostVector],
+    g: HostVector,
+    damping: float = DAMPING,
+    tolerance: float = TOLERANCE,
+    iterations: int = ITERATIONS,
+) -> NaturalGradient:
+    """Solves (F + λI) x = g by conjugate gradients in their Lanczos form, on the host.
+
+    λ = `damping` · (largest eigenvalue of F). If `iterations` products leave the residual above
+    `tolerance`, λ grows tenfold until it fits: one Krylov basis holds the solution for every λ.
+    The basis is kept orthogonal, so float64 converges as exact arithmetic would; directions that F
+    cannot see are left out, so with `damping` 0 the answer is the pseudo-inverse's.
+    """
+    size = float(np.linalg.norm(g))
+    if size == 0.0:
+        return NaturalGradient(np.zeros_like(g), np.zeros_like(g), 0.0, 0.0, 0.0, 0)
+    basis = np.empty((min(iterations, g.size), g.size))
+    diagonal, off = np.empty(len(basis)), np.empty(len(basis))
+    vector, solution = g / size, (np.zeros(0), math.inf, 0.0)
+    for k in range(len(basis)):
+        basis[k] = vector
+        image = np.array(product(vector))
+        diagonal[k] = vector @ image
+        for _ in range(2):  # once leaves rounding errors, twice does not
+            image -= (basis[: k + 1] @ image) @ basis[: k + 1]
+        off[k] = np.linalg.norm(image)
+        done = off[k] <= 1e-12 * np.max(np.abs(diagonal[: k + 1]))
+        last = done or k + 1 == len(basis)
+        if last or k % 5 == 4:
+            off[k] = 0.0 if done else off[k]
+            solution = _in_basis(diagonal[: k + 1], off[: k + 1], damping, tolerance, last)
+            if solution[1] <= tolerance or last:
+                break
+        vector = image / off[k]
+    weights, residual, chosen = solution
+    x = size * (weights @ basis[: len(weights)])
+    image = np.asarray(product(x))
+    norm = math.sqrt(max(float(x @ image), 0.0))
+    return NaturalGradient(x, image, norm, chosen, residual, len(weights))
+
+
+def _in_basis(
+    diagonal: np.ndarray, off: np.ndarray, damping: float, tolerance: float, last: bool
+) -> tuple[np.ndarray, float, float]:
+    """Weights of the basis vectors that solve for g/‖g‖, the relative residual and λ."""
+    band = np.diag(off[:-1], 1) + np.diag(off[:-1], -1)
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + band)
+    share = damping
+    while True:
+        shifted = values + share * values[-1]
+        seen = shifted > 1e-12 * values[-1]
+        inverse = np.divide(vectors[0], shifted, out=np.zeros_like(shifted), where=seen)
+        weights = vectors @ inverse
+        residual = float(off[-1] * abs(weights[-1]))
+        if residual <= tolerance or not last:
+            return weights, residual, float(share * values[-1])
+        share = max(10 * share, 1e-12)
+
+
+def decompose(
+    policy: Family | LogProb,
+    before: Any,
+    after: Any,
+    experience: Experience,
+    apply: Apply | None = None,
+    **options: Any,
+) -> Decomposition:
+    """Splits the update `before` → `after` into signal and waste.
+
+    `policy` says what the parameters mean. A family, with `apply(params, obs)` giving its
+    distribution parameters (default: `params(obs)`): the Fisher is then exact in the actions. Or
+    a function `log_prob(params, obs, actions)` over the whole batch, for any policy at all: the
+    Fisher is then the second moment of ∇log π over the actions that were taken.
+
+    The parameters are any pytree of arrays; everything is computed in float64. `options` are those
+    of `natural_gradient`. Advantages enter as they are given: standardise them if the update did.
+    """
+    return Geometry(policy, before, experience, apply, **options).decompose(after)
+
+
+class Geometry:
+    """The Fisher geometry of a batch at π_t, for any number of updates from there."""
+
+    def __init__(
+        self,
+        policy: Family | LogProb,
+        before: Any,
+        experience: Experience,
+        apply: Apply | None = None,
+        **options: Any,
+    ):
+        self._static = (policy, apply or _call)
+        with jax.enable_x64(True):
+            self._before = _double(before)
+            self.experience = Experience(*map(_double, experience))
+        self.theta = self.flat(before)
+        self.gradient = self._run(_gradient)
+        self.natural = natural_gradient(self.product, self.gradient, **options)
+
+    def flat(self, params: Any) -> HostVector:
+        """The parameters as one float64 vector."""
+        with jax.enable_x64(True):
+            return np.asarray(ravel_pytree(_double(params))[0])
+
+    def product(self, v: HostVector) -> HostVector:
+        """F v over the batch."""
+        return self._run(_product, v)
+
+    def kl(self, after: Any) -> float:
+        """KL(π_t ‖ π) over the batch."""
+        with jax.enable_x64(True):
+            after = _double(after)
+        return float(self._run(_kl, after))
+
+    def _run(self, function, *args) -> np.ndarray:
+        with jax.enable_x64(True):
+            out = function(*self._static, self._before, self.experience, *args)
+            return np.asarray(out)
+
+    def project(self, updates: Float[np.ndarray, "m p"]) -> tuple[np.ndarray, np.ndarray]:
+        """The signals c_i = ⟨Δ_i, d̂⟩_F and all inner products ⟨Δ_i, Δ_j⟩_F."""
+        images = np.stack([self.product(update) for update in updates])
+        c = _ratio(updates @ self.natural.image, self.natural.norm)
+        return c, updates @ images.T
+
+    def decompose(self, after: Any) -> Decomposition:
+        """Splits the update to `after`."""
+        update = self.flat(after) - self.theta
+        c, inner = self.project(update[None])
+        return self.report(update, float(c[0]), float(inner[0, 0]), self.kl(after))
+
+    def report(self, update: HostVector, c: float, total: float, kl: float) -> Decomposition:
+        """The decomposition of an update whose c, ‖Δ‖²_F and KL are known."""
+        natural = self.natural
+        return Decomposition(
+            c=c,
+            signal=c * c,
+            waste=max(total - c * c, 0.0),
+            total=total,
+            alignment=float(_ratio(c * c, total)),
+            cosine=float(_ratio(c, math.sqrt(max(total, 0.0)))),
+            kl=kl,
+            kl_quadratic=0.5 * total,
+            gain=float(self.gradient @ update),
+            gain_natural=c * natural.norm,
+            damping=natural.damping,
+            residual=natural.residual,
+            iterations=natural.iterations,
+        )
+
+
+def _ratio(top: Any, bottom: float) -> Any:
+    """The quotient, not a number where there is nothing to divide by."""
+    return top / bottom if bottom > 0 else top * math.nan
+
+
+def _call(params: Any, obs: Any) -> Any:
+    return params(obs)
+
+
+def _double(tree: Any) -> Any:
+    """Floating point leaves in float64, the others as they are."""
+    return jax.tree.map(
+        lambda x: np.asarray(x, np.float64) if np.issubdtype(x.dtype, np.floating) else x,
+        jax.tree.map(np.asarray, tree),
+    )
+
+
+_compiled = functools.partial(jax.jit, static_argnums=(0, 1))
+
+
+def _log_prob(policy: Family | LogProb, apply: Apply, params: Any, data: Experience):
+    if isinstance(policy, Family):
+        return policy.log_prob(apply(params, data.obs), data.actions)
+    return policy(params, data.obs, data.actions)
+
+
+@_compiled
+def _gradient(policy: Family | LogProb, apply: Apply, params: Any, data: Experience):
+    """G = E[A ∇log π(a|s)], the gradient of the surrogate at π_t."""
+    slope = jax.grad(lambda p: jnp.mean(data.advantages * _log_prob(policy, apply, p, data)))
+    return ravel_pytree(slope(params))[0]
+
+
+@_compiled
+def _product(policy: Family | LogProb, apply: Apply, params: Any, data: Experience, v: Vector):
+    flat, unravel = ravel_pytree(params)
+    if isinstance(policy, Family):
+        return _pull_back(policy, lambda theta: apply(unravel(theta), data.obs), flat)(v)
+
+    def score(theta):
+        return _log_prob(policy, apply, unravel(theta), data)
+
+    _, along = jax.jvp(score, (flat,), (v,))
+    return jax.vjp(score, flat)[1](along / along.size)[0]
+
+
+@_compiled
+def _kl(policy: Family | LogProb, apply: Apply, params: Any, data: Experience, after: Any):
+    if isinstance(policy, Family):
+        return jnp.mean(policy.kl(apply(params, data.obs), apply(after, data.obs)))
+    ends = (_log_prob(policy, apply, p, data) for p in (params, after))
+    log_ratio = -jnp.subtract(*ends)
+    return jnp.mean(jnp.expm1(log_ratio) - log_ratio)

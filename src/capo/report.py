@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ BLUE, ORANGE, GRAY = "#2166ac", "#e8871e", "#777777"
 
 
 def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) -> None:
-    """Draws return against steps, and the KL of every update, from the rows of metrics.jsonl."""
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Draws a run from the rows of metrics.jsonl: return, KL, and where the KL went if known."""
+    split = [row for row in rows if row.get("fisher/total") is not None]
+    figure = Figure(figsize=(15 if split else 10, 3.6), layout="constrained")
+    left, *rest, right = figure.subplots(1, 3 if split else 2)
     figure.suptitle(title)
     _curve(left, rows, "return", BLUE, "mean of the last 100 episodes")
     _mark_warmup(left, rows)
@@ -27,7 +29,10 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
     if config.line_search != "off":
         right.axhline(config.delta, color="black", lw=0.8, ls=":", label=f"δ = {config.delta:g}")
     right.set(xlabel="environment steps", ylabel="nats", title="KL of each update", ylim=(0, None))
-    for axes in (left, right):
+    for axes in rest:
+        signal_and_waste(axes, [row["steps"] for row in split], split)
+        axes.set(xlabel="environment steps", title="Where the KL went")
+    for axes in (left, *rest, right):
         axes.xaxis.set_major_formatter(lambda x, _: compact(x))
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.2)
@@ -35,6 +40,19 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     write_atomic(path, buffer.getvalue())
+
+
+def signal_and_waste(axes: Axes, at: Sequence[float], rows: list[dict[str, Any]]) -> None:
+    """Stacks c² and ‖ε‖²_F over `at`, and draws the alignment over them on an axis of its own."""
+    signal, waste = ([row[f"fisher/{name}"] for row in rows] for name in ("signal", "waste"))
+    axes.stackplot(
+        at, signal, waste, colors=(BLUE, ORANGE), alpha=0.75, labels=("signal c²", "waste ‖ε‖²")
+    )
+    axes.set(ylabel="c² + ‖ε‖², twice the KL", ylim=(0, None))
+    share = axes.twinx()
+    share.plot(at, [row["fisher/alignment"] for row in rows], "ko-", ms=3, lw=1.2)
+    share.set(ylabel="alignment α (dots)", ylim=(0, 1))
+    share.spines["top"].set_visible(False)
 
 
 def _mark_warmup(axes: Axes, rows: list[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from capo.config import Config, UsageError
 from capo.envs import available_cores
 from capo.evaluation import Evaluation
+from capo.events import Events
 from capo.model import Model, write_json
 
 PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
@@ -70,6 +71,7 @@ class RunFolder:
         write_json(path / "config.json", config.to_dict())
         write_json(path / "manifest.json", self._manifest)
         self._metrics: TextIO = (path / "metrics.jsonl").open("w")
+        self._events = Events(path)
 
     def log(self, row: dict[str, float]) -> None:
         """Appends a row to metrics.jsonl: whole numbers as such, null for what is not finite."""
@@ -77,12 +79,14 @@ class RunFolder:
         self.rows.append(clean)
         self._metrics.write(json.dumps(clean) + "\n")
         self._metrics.flush()
+        self._events.log(clean)
 
     def finish(self, model: Model, status: str, result: Evaluation | None) -> None:
         """Writes the model, the evaluation if there was one, the picture and the final manifest."""
         from capo.report import summary
 
         self._metrics.close()
+        self._events.close()
         model.save(self.path / "model.safetensors")
         title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
         if result is not None:

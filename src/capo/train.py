@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from capo.config import Config, UsageError
+from capo.diagnostics import diagnose, diagnosed, experience
 from capo.envs import VectorEnv, make
 from capo.experts import prepare_devices
 from capo.methods import method_of, resolve, warmup_of
@@ -86,7 +87,7 @@ def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     returns: deque[float] = deque(maxlen=RETURN_WINDOW)
     lengths: deque[int] = deque(maxlen=RETURN_WINDOW)
-    warming = _warms_up(config)
+    warming, looked_at = _warms_up(config), diagnosed(config)
     began = time.perf_counter()
     for index in range(config.generations):
         warming = warming and not _warm(config, index, returns)
@@ -97,7 +98,13 @@ def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
         lengths.extend(episodes.lengths)
         collected = time.perf_counter()
         phase, rate = warmup_of(config) if warming else config, learning_rate(config, index)
-        state, info = generation(phase, jax.random.fold_in(key, index), state, batch, rate)
+        incumbent = state.policy
+        update = generation(phase, jax.random.fold_in(key, index), state, batch, rate)
+        state, info = update.state, update.info
+        updated = time.perf_counter()
+        if index in looked_at:
+            data = experience(batch, update.advantages)
+            info |= diagnose(incumbent, update.experts, state.policy, data)
         now = time.perf_counter()
         row = {
             "generation": float(index),
@@ -110,7 +117,8 @@ def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
             **info,
             "seconds": now - began,
             "collect_seconds": collected - started,
-            "update_seconds": now - collected,
+            "update_seconds": updated - collected,
+            "diagnose_seconds": now - updated,
         }
         stats = (collector.obs_stats, collector.return_stats)
         model = Model(config, *spaces, state.policy, state.critic, *stats)

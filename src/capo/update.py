@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from capo.config import Config
-from capo.consensus import Experts, tree_mean, tree_pick
+from capo.consensus import Experts, theorem, tree_mean, tree_pick
 from capo.critic import fit_critic
 from capo.distill import batch_kl, distill, line_search
 from capo.envs import check_spaces
@@ -21,6 +21,17 @@ from capo.methods import method_of, resolve
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
 from capo.ppo import Samples, clipped_surrogate, init_optimizer, standardize
 from capo.rollout import Batch, gae
+
+
+class Update(NamedTuple):
+    """What a generation makes of a batch, on the host."""
+
+    state: "TrainState"
+    info: dict[str, float]
+    experts: Policy
+    """The trained replicates, stacked."""
+    advantages: Float[np.ndarray, " n"]
+    """Generalised advantages of the batch, time and environments in one axis."""
 
 
 class TrainState(NamedTuple):
@@ -47,25 +58,24 @@ def init(config: Config, observation_space: gym.Space, action_space: gym.Space) 
 
 def generation(
     config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
-) -> tuple[TrainState, dict[str, float]]:
+) -> Update:
     """One update of everything from one batch: a single compiled call, a single transfer back."""
     static = _static(resolve(config))
-    out = _generation(static, key, state, batch, np.float32(learning_rate))
-    state, info = jax.device_get(out)
-    return state, {name: float(value) for name, value in info.items()}
+    out = Update(*jax.device_get(_generation(static, key, state, batch, np.float32(learning_rate))))
+    return out._replace(info={name: float(value) for name, value in out.info.items()})
 
 
 def _static(config: Config) -> Config:
     """Blanks what the compiled program does not depend on, so that equal programs are shared."""
     fixed = {"seed": 0, "total_steps": config.batch_size, "learning_rate": 1.0, "warmup": 0.0}
-    return config.replace(env_id="", warmup_floor=None, backend="auto", **fixed)
+    return config.replace(env_id="", warmup_floor=None, backend="auto", diagnostics=0, **fixed)
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def _generation(
     config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, rate: Float[Array, ""]
-) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
-    """Advantages, experts, consensus, critic: everything that happens after the samples."""
+):
+    """Advantages, experts, consensus, critic: the fields of `Update`, on the devices."""
     method = method_of(config.algo)
     values, advantages, expert_advantages = _advantages(config, state.critic, batch)
     samples, surrogate_of = _samples(state.policy, batch, advantages, config)
@@ -100,7 +110,13 @@ def _generation(
         "value_loss": value_error,
         "explained_variance": 1 - unexplained,
     }
-    return TrainState(policy, critic, policy_opt, critic_opt), info
+    if dists.shape[0] > 1:
+        gains = standardize(advantages.reshape(-1))
+        network = policy(samples.obs)
+        ends = (samples.dist, dists, network, samples.actions, gains)
+        info |= theorem(policy.family, *ends, config.delta)
+    state = TrainState(policy, critic, policy_opt, critic_opt)
+    return state, info, trained.policy, advantages.reshape(-1)
 
 
 def _advantages(config: Config, critic: Critic, batch: Batch):
