@@ -34,9 +34,14 @@ def check_free(folder: Path) -> None:
         raise UsageError(f"{folder} already holds a run; choose another --run-dir")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; choose another --run-dir")
+    check_writable(folder, "; choose another --run-dir")
+
+
+def check_writable(folder: Path, advice: str = "") -> None:
+    """Refuses a folder that nothing can be written to, or that cannot be made."""
     parent = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not os.access(parent, os.W_OK):
-        raise UsageError(f"{parent} cannot be written to; choose another --run-dir")
+        raise UsageError(f"{parent} cannot be written to{advice}")
 
 
 def versions() -> dict[str, str | None]:

@@ -77,8 +77,8 @@ def _generation(
 ):
     """Advantages, experts, consensus, critic: the fields of `Update`, on the devices."""
     method = method_of(config.algo)
-    values, advantages, expert_advantages = _advantages(config, state.critic, batch)
-    samples, surrogate_of = _samples(state.policy, batch, advantages, config)
+    values, advantages, expert_advantages = advantages_of(config, state.critic, batch)
+    samples, surrogate_of = samples_of(state.policy, batch, advantages, config)
     depth = method.depth(config)
     share = shares(jax.random.fold_in(key, 0), expert_advantages, depth, config)
     trained = train_experts(
@@ -119,7 +119,7 @@ def _generation(
     return state, info, trained.policy, advantages.reshape(-1)
 
 
-def _advantages(config: Config, critic: Critic, batch: Batch):
+def advantages_of(config: Config, critic: Critic, batch: Batch):
     """V(s), the advantages, and each expert's own advantages in a flat batch."""
     ends = (batch.terminated, batch.truncated)
     if config.truncation == "terminate":
@@ -137,7 +137,9 @@ def _advantages(config: Config, critic: Critic, batch: Batch):
     return values, advantages, own.reshape(width, -1)
 
 
-def _samples(policy: Policy, batch: Batch, advantages: Float[Array, "steps envs"], config: Config):
+def samples_of(
+    policy: Policy, batch: Batch, advantages: Float[Array, "steps envs"], config: Config
+):
     """The flat batch as the incumbent sees it, and dist ↦ clipped surrogate over all of it."""
     obs, actions = (x.reshape(-1, *x.shape[2:]) for x in (batch.obs, batch.actions))
     dist = policy(obs)
