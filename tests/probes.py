@@ -108,6 +108,7 @@ def small(algo="ppo", **changes) -> Config:
         "normalize_reward": False,
         "trpo_delta": 0.05,
         "delta": 0.1,
+        "diagnostics": 0,
     }
     return Config("probe", algo=algo, **{**fields, **changes})
 

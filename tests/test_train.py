@@ -14,7 +14,7 @@ from probes import ALGOS, ActionReward, Target, small, vector
 from test_consensus import same
 
 GENERATIONS = 4
-TIMES = {"seconds", "collect_seconds", "update_seconds"}
+TIMES = {"seconds", "collect_seconds", "update_seconds", "diagnose_seconds"}
 
 
 def run(factory=Target, generations_=GENERATIONS, **changes):

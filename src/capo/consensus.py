@@ -103,7 +103,7 @@ def theorem(
     moment = jax.grad(lambda eta: jnp.sum(family.log_partition(eta)))(start)
     slope = advantages[:, None] * (family.sufficient(actions) - moment)
     terms = slope * (etas - start)
-    kl = jnp.mean(family.kl(incumbent, experts), axis=-1)
+    kl = jax.vmap(lambda dist: jnp.mean(family.kl(incumbent, dist)))(experts)
     mean_kl = jnp.mean(kl)
     mean_objective = jnp.mean(jnp.sum(terms, axis=-1)) - PENALTY * mean_kl
     # Rounding moves a policy by some ten ulps of its deviation, so its KL by twice that times √KL.

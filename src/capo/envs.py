@@ -57,7 +57,7 @@ def make(
     def factory() -> gym.Env:
         return gym.make(env_id, **kwargs)
 
-    with _quiet():
+    with quiet():
         if choose_backend(env_id, backend) == "envpool":
             return EnvPoolEnv(env_id, num_envs, seed, **kwargs)
         return GymnasiumEnv(factory, num_envs, seed, name=env_id)
@@ -72,7 +72,7 @@ def choose_backend(env_id: str, backend: str) -> str:
         if env_id not in _envpool_ids():
             raise UsageError(f"EnvPool has no environment {env_id!r}{_nearest(env_id)}")
         return "envpool"
-    _check_registered(env_id)
+    check_registered(env_id)
     if backend == "auto" and installed and env_id in _envpool_ids():
         entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
         if isinstance(entry, str) and entry.startswith("gymnasium.envs."):
@@ -86,7 +86,8 @@ def _envpool_ids() -> list[str]:
     return envpool.list_all_envs()
 
 
-def _check_registered(env_id: str) -> None:
+def check_registered(env_id: str) -> None:
+    """Refuses an id that Gymnasium does not know, with the nearest that it does."""
     try:
         gym.spec(env_id)
     except (gym.error.Error, ImportError) as error:
@@ -102,7 +103,7 @@ def _nearest(env_id: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keeps version notices about environments out of the terminal while they are made.
 
     MuJoCo would also leave a MUJOCO_LOG.TXT in the working folder for each of them.

@@ -151,12 +151,12 @@ def natural_gradient(
         for _ in range(2):  # once leaves rounding errors, twice does not
             image -= (basis[: k + 1] @ image) @ basis[: k + 1]
         off[k] = np.linalg.norm(image)
-        done = off[k] <= 1e-12 * np.max(np.abs(diagonal[: k + 1]))
-        last = done or k + 1 == len(basis)
+        if off[k] <= 1e-12 * np.max(diagonal[: k + 1]):
+            off[k] = 0.0  # the basis holds the exact solution
+        last = k + 1 == len(basis) or off[k] == 0
         if last or k % 5 == 4:
-            off[k] = 0.0 if done else off[k]
-            solution = _in_basis(diagonal[: k + 1], off[: k + 1], damping, tolerance, last)
-            if solution[1] <= tolerance or last:
+            solution = _in_basis(diagonal[: k + 1], off[: k + 1], damping, tolerance, bool(last))
+            if last or solution[1] <= tolerance:
                 break
         vector = image / off[k]
     weights, residual, chosen = solution

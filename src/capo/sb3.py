@@ -21,6 +21,7 @@ from stable_baselines3.common.preprocessing import (  # pyright: ignore[reportMi
 from stable_baselines3.common.vec_env import VecNormalize  # pyright: ignore[reportMissingImports]
 
 from capo.config import UsageError
+from capo.envs import check_registered, quiet
 from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
 from capo.fisher import Apply, Experience, Geometry
 from capo.study import Trial
@@ -214,11 +215,13 @@ def load(path: Path, env_id: str, seed: int = 0, statistics: Path | None = None)
 
     `statistics` is the file of its VecNormalize, if it was trained with one.
     """
+    check_registered(env_id)
     try:
         model = PPO.load(path, device="cpu")
     except Exception as error:
         raise UsageError(f"{path} is not a readable Stable-Baselines3 PPO: {error}") from error
-    env = make_vec_env(env_id, n_envs=model.n_envs, seed=seed)
+    with quiet():
+        env = make_vec_env(env_id, n_envs=model.n_envs, seed=seed)
     if statistics is not None:
         env = VecNormalize.load(str(statistics), env)
         env.training = False
