@@ -2,13 +2,17 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test lint format learning bench-acting clean
+.PHONY: train test test-peers lint format learning bench-acting clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# The tests that need Stable-Baselines3. The version of PyTorch is one whose plain CPU build is small.
+test-peers: .venv/.installed-peers
+	$(BIN)/python -m pytest tests/peers
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -38,6 +42,11 @@ bench-acting: .venv/.installed-dev
 	@echo "installing capo and what its tests need into .venv"
 	@$(PIP) --editable '.[dev,envpool]'
 	@touch $@ .venv/.installed
+
+.venv/.installed-peers: .venv/.installed-dev
+	@echo "installing Stable-Baselines3 into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[sb3]'
+	@touch $@
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist

@@ -7,10 +7,11 @@ python benchmarks/learning.py --write-only     only write, from the runs there a
 import argparse
 from pathlib import Path
 
-import grid
 import numpy as np
-from grid import ROOT
 from matplotlib.figure import Figure
+
+import grid
+from grid import ROOT
 
 RUNS = ROOT / "runs" / "learning"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")

@@ -6,6 +6,7 @@ A policy gradient step and a natural gradient step of the same KL, on the same b
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from capo.families import Categorical
 from capo.fisher import Experience, Geometry, decompose
@@ -30,7 +31,7 @@ batch = Experience(obs, actions, np.asarray(advantages))
 
 geometry = Geometry(FAMILY, before, batch, logits)
 steps = {"plain gradient": geometry.gradient, "natural gradient": geometry.natural.x}
-_, unravel = jax.flatten_util.ravel_pytree(before)
+_, unravel = ravel_pytree(before)
 for name, direction in steps.items():
     length = np.sqrt(2 * 0.01 / (direction @ geometry.product(direction)))
     after = unravel(jnp.asarray(geometry.theta + length * direction, jnp.float32))

@@ -1,8 +1,10 @@
-"""The two commands as a person runs them."""
+"""The commands as a person runs them."""
 
 import json
 import os
+import platform
 import pty
+import re
 import subprocess
 import sys
 
@@ -37,15 +39,19 @@ def test_what_a_person_sees(finished):
     assert "K=4 E=10, 2×64 samples × 4 generations" in lines[0]
     assert lines[1].startswith("compiling took ")
     assert all("steps/s" in line and "left" in line and "KL" in line for line in lines[2:6])
-    assert lines[6].startswith("evaluation: return ")
-    assert lines[7].startswith("run folder: run/")
-    assert lines[8].split() == ["next:", "capo", "eval", "run", "--episodes", "100"]
+    assert all(re.search(r"signal \d+% of it", line) for line in lines[2:6])
+    assert lines[6].startswith("Theorem 1 in 3 generations with several experts: the pool broke it")
+    assert lines[7].startswith("evaluation: return ")
+    assert lines[8].startswith("run folder: run/")
+    assert lines[9].split() == ["next:", "capo", "eval", "run", "--episodes", "100"]
 
 
 def test_what_is_left(finished):
     run = finished[0] / "run"
-    assert {p.name for p in run.iterdir()} == {
-        "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "eval.json",
+    names = {p.name.replace(platform.node(), "") for p in run.iterdir()}
+    (events,) = (name for name in names if name.startswith("events.out.tfevents."))
+    assert names == {
+        events, "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "eval.json",
         "summary.png",
     }  # fmt: skip
     config = json.loads((run / "config.json").read_text())
@@ -59,6 +65,7 @@ def test_what_is_left(finished):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [row["steps"] for row in rows] == [128, 256, 384, 512]
     assert all(np.isfinite(row["kl"]) for row in rows)
+    assert all(0 <= row["fisher/alignment"] <= 1 for row in rows)
     result = json.loads((run / "eval.json").read_text())
     assert result["episodes"] == len(result["returns"]) == 20
     assert (run / "summary.png").read_bytes().startswith(b"\x89PNG")
@@ -73,6 +80,16 @@ def test_eval_agrees_with_the_training_run(finished):
     text = capo("eval", "run/model.safetensors", "--episodes", "1", cwd=folder).stdout
     assert text.startswith("CartPole-v1, capo: return ")
     assert "over 1 episode, length" in text
+
+
+def test_a_foreign_model_is_not_unpickled_without_being_asked_to(tmp_path, capsys):
+    trap = tmp_path / "model.zip"
+    trap.write_bytes(b"not even a zip")
+    assert main(["diagnose", str(trap), "--env", "CartPole-v1"]) == 2
+    assert "unpickling, which can run any code" in capsys.readouterr().err
+    assert main(["diagnose", str(trap), "--trust"]) == 2
+    assert "does not say its environment; add --env" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [trap]
 
 
 def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
@@ -105,6 +122,13 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("eval nowhere", "there is no run nowhere"),
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
         ("eval .", "holds no model.safetensors"),
+        ("train CartPole-v1 --diagnostics -1", "--diagnostics is -1; it must be at least 0"),
+        ("diagnose nowhere", "there is no run nowhere"),
+        ("diagnose nowhere.zip", "there is no file nowhere.zip"),
+        ("diagnose . --epochs 2,x", "'2,x' is not a list of epochs; write 2,4,6,10"),
+        ("diagnose . --experts 0", "--experts is 0; it must be at least 1"),
+        ("diagnose . --damping -1", "--damping is -1.0; it must be at least 0"),
+        ("diagnose . --env Hopper-v4", "--trust are for a Stable-Baselines3 .zip"),
         ("bogus", "Unrecognized options: bogus; available subcommands: train, eval"),
     ],
 )

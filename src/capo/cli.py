@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -80,6 +80,8 @@ def train(
     console.print(f"compiling took {seconds:.1f} s")
     run = RunFolder(folder, config, env.backend)
     last = _train_into(run, env, console)
+    if said := _theorem(run.rows):
+        console.print(said)
     if last.number + 1 < config.generations:
         console.print(f"interrupted after {last.info['steps']:.0f} steps")
         run.finish(last.model, "interrupted", None)
@@ -278,6 +280,20 @@ def _headline(config: Config, env: "VectorEnv") -> str:
     batch = f"{config.num_envs}×{config.num_steps} samples × {config.generations} generations"
     spaces = f"obs {env.observation_space.shape}, act {env.action_space.shape or env.action_space}"
     return f"{found} | {config.env_id} on {env.backend}, {spaces} | {config.algo} {sizes}, {batch}"
+
+
+def _theorem(rows: list[dict[str, Any]]) -> str:
+    """How often Theorem 1 failed; nothing for a run that never had several experts."""
+    wide = [row for row in rows if "consensus/violations" in row]
+    if not wide:
+        return ""
+    pool, network = (
+        sum(row[f"consensus/{name}"] > 0 for row in wide) for name in ("q_violations", "violations")
+    )
+    return (
+        f"Theorem 1 in {len(wide)} generations with several experts: "
+        f"the pool broke it {pool} times, the network {network} times"
+    )
 
 
 def _in_words(result: "Evaluation") -> str:
