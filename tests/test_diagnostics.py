@@ -9,7 +9,7 @@ from capo import Config, consensus, generations
 from capo.consensus import PENALTY, theorem, tree_pick
 from capo.diagnostics import agreement, diagnose, diagnosed
 from capo.families import DiagGaussian
-from capo.fisher import Experience, Geometry
+from capo.fisher import TOLERANCE, Experience, Geometry
 from capo.networks import init_policy, to_host
 from probes import Target, small, vector
 from test_consensus import OBS, by_name, make_experts
@@ -172,7 +172,7 @@ def test_a_run_reports_what_it_was_asked_to():
         np.testing.assert_allclose(
             row["fisher/signal"] + row["fisher/waste"], row["fisher/total"], rtol=1e-9
         )
-        assert row["fisher/residual"] <= 1e-3
+        assert row["fisher/residual"] <= TOLERANCE
         assert row["consensus/q_waste_ratio"] < 1
 
 

@@ -25,7 +25,7 @@ from capo.networks import Policy
 
 DAMPING = 1e-3
 """Least damping of F⁻¹g, as a share of F's largest eigenvalue."""
-TOLERANCE = 1e-3
+TOLERANCE = 1e-2
 """Relative residual that F⁻¹g is solved to."""
 ITERATIONS = 100
 """Most Fisher-vector products spent on it; if they do not suffice, the damping grows."""

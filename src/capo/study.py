@@ -17,7 +17,7 @@ from capo.diagnostics import agreement, experience
 from capo.envs import make
 from capo.experts import shares
 from capo.families import Family
-from capo.fisher import DAMPING, ITERATIONS, Apply, Experience, Geometry, natural_gradient
+from capo.fisher import DAMPING, Apply, Experience, Geometry, natural_gradient
 from capo.model import Model
 from capo.networks import Critic, Policy
 from capo.ppo import Samples, init_optimizer, ppo_update
@@ -27,7 +27,8 @@ from capo.update import advantages_of, samples_of
 EPOCHS = (2, 4, 6, 10, 15, 20, 40)
 LADDER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Dampings that the alignment is compared over, as shares of F's largest eigenvalue."""
-LADDER_ITERATIONS = 200
+TOLERANCE, ITERATIONS = 1e-6, 200
+"""There is more time than during a run."""
 
 
 class Trial(NamedTuple):
@@ -152,7 +153,8 @@ class _View:
     def __init__(self, trial: Trial, depth: int, damping: float):
         self.trial, self.depth = trial, depth
         before, data = trial.before, trial.data
-        self.geometry = Geometry(trial.family, before, data, trial.apply, damping=damping)
+        options = {"damping": damping, "tolerance": TOLERANCE, "iterations": ITERATIONS}
+        self.geometry = Geometry(trial.family, before, data, trial.apply, **options)
         self.experts = len(trial.after[depth])
         self._projected: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -229,9 +231,8 @@ def _ladder(views: list[_View]) -> list[dict[str, float]]:
         updates, totals = view.updates(view.depth), np.diag(view.projected(view.depth)[1])
         others = [v.geometry.gradient for i, v in enumerate(views) if i != index]
         for share in LADDER:
-            most = max(LADDER_ITERATIONS, ITERATIONS)
             natural = natural_gradient(
-                geometry.product, geometry.gradient, damping=share, iterations=most
+                geometry.product, geometry.gradient, share, iterations=ITERATIONS
             )
             unit = natural.x / natural.norm
             c = updates @ natural.image / natural.norm

@@ -139,6 +139,7 @@ def test_the_forward_pass_is_theirs(space):
     model = model_for(space, policy_kwargs={"net_arch": [16, 8], "activation_fn": torch.nn.ReLU})
     family, apply, params = sb3.read_policy(model)
     obs = np.random.default_rng(0).uniform(-1, 1, (5, 3)).astype(np.float32)
+    space.seed(0)
     actions = np.stack([space.sample() for _ in range(5)])
     with torch.no_grad():
         seen = torch.as_tensor(obs), torch.as_tensor(actions, dtype=torch.float32)
