@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from capo.envs import EnvError as EnvError
     from capo.evaluation import Evaluation as Evaluation
     from capo.evaluation import evaluate as evaluate
+    from capo.fisher import Decomposition as Decomposition
+    from capo.fisher import Experience as Experience
+    from capo.fisher import decompose as decompose
     from capo.methods import METHODS as METHODS
     from capo.methods import Method as Method
     from capo.model import Model as Model
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from capo.train import generations as generations
     from capo.train import learn as learn
     from capo.update import TrainState as TrainState
+    from capo.update import Update as Update
     from capo.update import generation as generation
     from capo.update import init as init
 
@@ -29,11 +33,15 @@ _HOMES = {
     "EnvError": "envs",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "Decomposition": "fisher",
+    "Experience": "fisher",
+    "decompose": "fisher",
     "METHODS": "methods",
     "Method": "methods",
     "Model": "model",
     "Generation": "train",
     "TrainState": "update",
+    "Update": "update",
     "generation": "update",
     "generations": "train",
     "init": "update",

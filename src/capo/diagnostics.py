@@ -47,10 +47,9 @@ def diagnose(
     geometry = Geometry(incumbent.family, incumbent, data, **options)
     split = geometry.decompose(taken)
     row = {f"fisher/{name}": float(value) for name, value in split._asdict().items()}
-    width = jax.tree.leaves(experts)[0].shape[0]
-    if width == 1:
+    policies = unstack(experts)
+    if len(policies) == 1:
         return row
-    policies = [tree_pick(experts, k) for k in range(width)]
     updates = np.stack([geometry.flat(policy) for policy in policies]) - geometry.theta
     c, inner = geometry.project(updates)
     found = agreement(c, inner)
@@ -58,6 +57,12 @@ def diagnose(
     found["waste_ratio"] = split.waste / found["expert_waste"]
     found |= pool(geometry, incumbent, policies)
     return row | {f"consensus/{name}": value for name, value in found.items()}
+
+
+def unstack(experts: Policy) -> list[Policy]:
+    """The policies of a stack, one by one."""
+    width = jax.tree.leaves(experts)[0].shape[0]
+    return [tree_pick(experts, k) for k in range(width)]
 
 
 def agreement(c: Float[np.ndarray, " k"], inner: Float[np.ndarray, "k k"]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from capo.config import Config, UsageError
 from capo.consensus import tree_pick
-from capo.diagnostics import agreement, experience
+from capo.diagnostics import agreement, experience, unstack
 from capo.envs import make
 from capo.experts import shares
 from capo.families import Family
@@ -76,7 +76,7 @@ def trials(
                 continue
             path = _epochs(config, key, start, samples, every, rate, max(epochs))
             after = {
-                done: [tree_pick(jax.device_get(policies), k) for k in range(experts)]
+                done: unstack(jax.device_get(policies))
                 for done, (policies, _) in enumerate(path, 1)
                 if done in epochs
             }
