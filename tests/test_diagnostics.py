@@ -9,7 +9,8 @@ from capo import Config, consensus, generations
 from capo.consensus import PENALTY, theorem, tree_pick
 from capo.diagnostics import agreement, diagnose, diagnosed
 from capo.families import DiagGaussian
-from capo.fisher import TOLERANCE, Experience, Geometry
+from capo.fisher import Experience, Geometry
+from capo.krylov import TOLERANCE
 from capo.networks import init_policy, to_host
 from probes import Target, small, vector
 from test_consensus import OBS, by_name, make_experts

@@ -8,14 +8,13 @@ from jax.flatten_util import ravel_pytree
 
 from capo.families import DiagGaussian
 from capo.fisher import (
-    TOLERANCE,
     Experience,
     Geometry,
     conjugate_gradient,
     decompose,
     fisher_operator,
-    natural_gradient,
 )
+from capo.krylov import TOLERANCE, natural_gradient
 from capo.networks import init_policy, to_host
 from capo.ppo import Samples, Share
 from capo.trpo import trpo_update

@@ -58,7 +58,7 @@ class Progress:
             f"return {found}",
             f"{compact(done * self._config.batch_size / spent)} steps/s",
             f"{clock(left)} left",
-            f"KL {row['kl']:.4f}",
+            f"KL {row['kl']:.3g}",
         ]
         if not math.isnan(self._alignment):
             parts.append(f"signal {self._alignment:.0%} of it")

@@ -42,7 +42,7 @@ def diagnose(
 ) -> dict[str, float]:
     """The decomposition of the step taken, as `fisher/…`, and of K > 1 experts, as `consensus/…`.
 
-    `experts` are stacked. `options` are those of `fisher.natural_gradient`.
+    `experts` are stacked. `options` are those of `krylov.natural_gradient`.
     """
     geometry = Geometry(incumbent.family, incumbent, data, **options)
     split = geometry.decompose(taken)

@@ -118,20 +118,22 @@ def _assemble(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Model:
 
 def blank_model(config: Config, observation_space: gym.Space, action_space: gym.Space) -> Model:
     """A model of the right shapes that has learned nothing."""
+    networks = init_networks(config, observation_space, action_space)
+    stats = (RunningStats.init(observation_space.shape or ()), RunningStats.init())
+    return Model(config, observation_space, action_space, *networks, *stats)
+
+
+def init_networks(
+    config: Config, observation_space: gym.Space, action_space: gym.Space
+) -> tuple[Policy, Critic]:
+    """Fresh networks for these spaces, from the configuration's seed, on the host."""
     check_spaces(observation_space)
     assert observation_space.shape is not None
-    size, family, key = observation_space.shape[0], family_for(action_space), jax.random.key(0)
-    policy = init_policy(key, size, family, config.hidden, config.state_dependent_std)
-    critic = init_critic(key, size, config.hidden)
-    return Model(
-        config,
-        observation_space,
-        action_space,
-        to_host(policy),
-        to_host(critic),
-        RunningStats.init((size,)),
-        RunningStats.init(),
-    )
+    size, family = observation_space.shape[0], family_for(action_space)
+    policy_key, critic_key = jax.random.split(jax.random.key(config.seed))
+    policy = init_policy(policy_key, size, family, config.hidden, config.state_dependent_std)
+    critic = init_critic(critic_key, size, config.hidden)
+    return to_host((policy, critic))
 
 
 def _named(tree: Any) -> dict[str, Any]:

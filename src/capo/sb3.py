@@ -117,7 +117,7 @@ class FisherCallback(BaseCallback):
 
     `model.learn(…, callback=FisherCallback())` records `fisher/signal`, `fisher/waste`,
     `fisher/alignment` and the other fields of `fisher.Decomposition` beside SB3's `train/…`.
-    `every` is how many updates apart; `options` are those of `fisher.natural_gradient`.
+    `every` is how many updates apart; `options` are those of `krylov.natural_gradient`.
     """
 
     def __init__(self, every: int = 1, verbose: int = 0, **options: Any):

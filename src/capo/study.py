@@ -17,7 +17,8 @@ from capo.diagnostics import agreement, experience, unstack
 from capo.envs import make
 from capo.experts import shares
 from capo.families import Family
-from capo.fisher import DAMPING, Apply, Experience, Geometry, natural_gradient
+from capo.fisher import Apply, Experience, Geometry
+from capo.krylov import DAMPING, natural_gradient
 from capo.model import Model
 from capo.networks import Critic, Policy
 from capo.ppo import Samples, init_optimizer, ppo_update

@@ -14,11 +14,10 @@ from capo.config import Config
 from capo.consensus import Experts, theorem, tree_mean, tree_pick
 from capo.critic import fit_critic
 from capo.distill import batch_kl, distill, line_search
-from capo.envs import check_spaces
 from capo.experts import gae_lambdas, permutations, shares, train_experts
-from capo.families import family_for
 from capo.methods import method_of, resolve
-from capo.networks import Critic, Policy, init_critic, init_policy, to_host
+from capo.model import init_networks
+from capo.networks import Critic, Policy, to_host
 from capo.ppo import Samples, clipped_surrogate, init_optimizer, standardize
 from capo.rollout import Batch, gae
 
@@ -45,15 +44,9 @@ class TrainState(NamedTuple):
 
 def init(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """Fresh networks for these spaces, from the configuration's seed."""
-    check_spaces(observation_space)
-    family = family_for(action_space)
-    policy_key, critic_key = jax.random.split(jax.random.key(config.seed))
-    assert observation_space.shape is not None
-    size = observation_space.shape[0]
-    policy = init_policy(policy_key, size, family, config.hidden, config.state_dependent_std)
-    critic = init_critic(critic_key, size, config.hidden)
-    states = (init_optimizer(config, network) for network in (policy, critic))
-    return to_host(TrainState(policy, critic, *states))
+    networks = init_networks(config, observation_space, action_space)
+    states = (init_optimizer(config, network) for network in networks)
+    return to_host(TrainState(*networks, *states))
 
 
 def generation(
