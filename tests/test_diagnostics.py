@@ -187,6 +187,16 @@ def test_diagnosing_does_not_change_the_run():
     jax.tree.map(np.testing.assert_array_equal, looked, not_looked)
 
 
+def test_experts_that_stood_still_are_not_a_number():
+    incumbent, _, data = situation(FAMILIES[0])
+    still = jax.tree.map(lambda x: np.stack([x, x]), incumbent)
+    for gains in (data.advantages, np.zeros(len(data.obs))):
+        row = diagnose(incumbent, still, incumbent, data._replace(advantages=gains))
+        assert row["fisher/total"] == 0
+        assert np.isnan(row["consensus/waste_ratio"])
+        assert np.isnan(row["consensus/rho_waste"])
+
+
 def test_one_expert_has_no_consensus():
     incumbent, experts, data = situation(FAMILIES[0], width=1)
     row = diagnose(incumbent, to_host(experts.policy), to_host(tree_pick(experts.policy, 0)), data)

@@ -197,9 +197,11 @@ def test_nothing_to_split_is_not_a_number():
     still = decompose(DiagGaussian(2), before, before, data)
     assert (still.total, still.kl, still.gain) == (0, 0, 0)
     assert np.isnan(still.alignment)
-    flat = decompose(DiagGaussian(2), before, after, data._replace(advantages=np.zeros(7)))
-    assert np.isnan(flat.c)
-    assert flat.total > 0
+    for nothing in (0.0, np.nan):
+        gains = np.full(7, nothing)
+        flat = decompose(DiagGaussian(2), before, after, data._replace(advantages=gains))
+        assert np.isnan(flat.c)
+        assert flat.total > 0
 
 
 def test_any_pytree_and_any_function_will_do(float64):

@@ -25,7 +25,9 @@ def diagnosed(config: Config) -> frozenset[int]:
     count, every = config.generations, config.diagnostics
     if every == 0:
         return frozenset()
-    spaced = range(every - 1, count, every) if every else (i * count // EVENLY for i in range(10))
+    spaced = (
+        range(every - 1, count, every) if every else (i * count // EVENLY for i in range(EVENLY))
+    )
     return frozenset([*spaced, count - 1])
 
 
@@ -52,11 +54,12 @@ def diagnose(
         return row
     updates = np.stack([geometry.flat(policy) for policy in policies]) - geometry.theta
     c, inner = geometry.project(updates)
-    found = agreement(c, inner)
-    found["signal_kept"] = split.c / float(np.mean(c))
-    found["waste_ratio"] = split.waste / found["expert_waste"]
-    found |= pool(geometry, incumbent, policies)
-    return row | {f"consensus/{name}": value for name, value in found.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):  # experts may all have stood still
+        found = agreement(c, inner)
+        found["signal_kept"] = split.c / np.mean(c)
+        found["waste_ratio"] = split.waste / np.float64(found["expert_waste"])
+        found |= pool(geometry, incumbent, policies)
+    return row | {f"consensus/{name}": float(value) for name, value in found.items()}
 
 
 def unstack(experts: Policy) -> list[Policy]:
@@ -102,7 +105,7 @@ def pool(geometry: Geometry, incumbent: Policy, experts: list[Policy]) -> dict[s
     of F, and the image of d̂ there, J d̂. The experts' waste in the ratio is measured there too.
     """
     family, obs = incumbent.family, geometry.experience.obs
-    unit = geometry.natural.x / geometry.natural.norm
+    unit = geometry.natural.x / np.float64(geometry.natural.norm)
     with jax.enable_x64(True):
         start, axis = _natural(incumbent, obs, unit)
         etas = [np.asarray(_natural(policy, obs, unit)[0]) for policy in experts]

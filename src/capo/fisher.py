@@ -118,7 +118,8 @@ def decompose(
     Fisher is then the second moment of ∇log π over the actions that were taken.
 
     The parameters are any pytree of arrays; everything is computed in float64. `options` are those
-    of `krylov.natural_gradient`. Advantages enter as they are given: standardise them if the update did.
+    of `krylov.natural_gradient`. Advantages enter as they are given: standardise them if the
+    update did.
     """
     return Geometry(policy, before, experience, apply, **options).decompose(after)
 
@@ -135,9 +136,8 @@ class Geometry:
         **options: Any,
     ):
         self._static = (policy, apply or _call)
-        with jax.enable_x64(True):
-            self._before = _double(before)
-            self.experience = Experience(*map(_double, experience))
+        self._before = _double(before)
+        self.experience = Experience(*map(_double, experience))
         self.theta = self.flat(before)
         self.gradient = self._run(_gradient)
         self.natural = natural_gradient(self.product, self.gradient, **options)
@@ -153,14 +153,11 @@ class Geometry:
 
     def kl(self, after: Any) -> float:
         """KL(π_t ‖ π) over the batch."""
-        with jax.enable_x64(True):
-            after = _double(after)
-        return float(self._run(_kl, after))
+        return float(self._run(_kl, _double(after)))
 
     def _run(self, function, *args) -> np.ndarray:
         with jax.enable_x64(True):
-            out = function(*self._static, self._before, self.experience, *args)
-            return np.asarray(out)
+            return np.asarray(function(*self._static, self._before, self.experience, *args))
 
     def project(self, updates: Float[np.ndarray, "m p"]) -> tuple[np.ndarray, np.ndarray]:
         """The signals c_i = ⟨Δ_i, d̂⟩_F and all inner products ⟨Δ_i, Δ_j⟩_F."""
@@ -171,12 +168,8 @@ class Geometry:
     def decompose(self, after: Any) -> Decomposition:
         """Splits the update to `after`."""
         update = self.flat(after) - self.theta
-        c, inner = self.project(update[None])
-        return self.report(update, float(c[0]), float(inner[0, 0]), self.kl(after))
-
-    def report(self, update: HostVector, c: float, total: float, kl: float) -> Decomposition:
-        """The decomposition of an update whose c, ‖Δ‖²_F and KL are known."""
-        natural = self.natural
+        signals, inner = self.project(update[None])
+        c, total, natural = float(signals[0]), float(inner[0, 0]), self.natural
         return Decomposition(
             c=c,
             signal=c * c,
@@ -184,7 +177,7 @@ class Geometry:
             total=total,
             alignment=float(_ratio(c * c, total)),
             cosine=float(_ratio(c, math.sqrt(max(total, 0.0)))),
-            kl=kl,
+            kl=self.kl(after),
             kl_quadratic=0.5 * total,
             gain=float(self.gradient @ update),
             gain_natural=c * natural.norm,
@@ -205,10 +198,12 @@ def _call(params: Any, obs: Any) -> Any:
 
 def _double(tree: Any) -> Any:
     """Floating point leaves in float64, the others as they are."""
-    return jax.tree.map(
-        lambda x: np.asarray(x, np.float64) if np.issubdtype(x.dtype, np.floating) else x,
-        jax.tree.map(np.asarray, tree),
-    )
+
+    def convert(leaf: Any) -> np.ndarray:
+        array = np.asarray(leaf)
+        return array.astype(np.float64) if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+    return jax.tree.map(convert, tree)
 
 
 _compiled = functools.partial(jax.jit, static_argnums=(0, 1))
@@ -222,7 +217,7 @@ def _log_prob(policy: Family | LogProb, apply: Apply, params: Any, data: Experie
 
 @_compiled
 def _gradient(policy: Family | LogProb, apply: Apply, params: Any, data: Experience):
-    """G = E[A ∇log π(a|s)], the gradient of the surrogate at π_t."""
+    """The gradient of the surrogate at π_t, g = E[A ∇log π(a|s)]."""
     slope = jax.grad(lambda p: jnp.mean(data.advantages * _log_prob(policy, apply, p, data)))
     return ravel_pytree(slope(params))[0]
 

@@ -44,10 +44,11 @@ def natural_gradient(
     λ = `damping` · (largest eigenvalue of F). If `iterations` products leave the residual above
     `tolerance`, λ grows tenfold until it fits: one Krylov basis holds the solution for every λ.
     The basis is kept orthogonal, so float64 converges as exact arithmetic would; directions that F
-    cannot see are left out, so with `damping` 0 the answer is the pseudo-inverse's.
+    cannot see are left out, so with `damping` 0 the answer is the pseudo-inverse's. A gradient that
+    is zero or not finite has no direction: x is zero.
     """
     size = float(np.linalg.norm(g))
-    if size == 0.0:
+    if not 0 < size < math.inf:
         return NaturalGradient(np.zeros_like(g), np.zeros_like(g), 0.0, 0.0, 0.0, 0)
     basis = np.empty((min(iterations, g.size), g.size))
     diagonal, off = np.empty(len(basis)), np.empty(len(basis))
@@ -62,7 +63,7 @@ def natural_gradient(
         if off[k] <= 1e-12 * np.max(diagonal[: k + 1]):
             off[k] = 0.0  # the basis holds the exact solution
         last = k + 1 == len(basis) or off[k] == 0
-        if last or k % 5 == 4:
+        if last or k % 3 == 2:
             solution = _in_basis(diagonal[: k + 1], off[: k + 1], damping, tolerance, bool(last))
             if last or solution[1] <= tolerance:
                 break
