@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-peers lint format learning diagnostics bench-acting clean
+.PHONY: train test test-peers lint format learning diagnostics bench-acting bench-diagnostics clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
@@ -30,6 +30,9 @@ learning: .venv/.installed-dev
 # 60 runs of a million steps: about an hour and a half on two cores.
 diagnostics: .venv/.installed-dev
 	$(BIN)/python benchmarks/diagnostics.py
+
+bench-diagnostics: .venv/.installed-dev
+	$(BIN)/python benchmarks/cost.py
 
 bench-acting: .venv/.installed-dev
 	$(BIN)/python benchmarks/acting.py

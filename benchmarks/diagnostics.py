@@ -129,7 +129,7 @@ def depth_table(env: str) -> str:
             cell(folders, "fisher/waste", digits=1, scale=1e3),
             cell(folders, "fisher/alignment", digits=2),
             cell(folders, "fisher/alignment", last, digits=2),
-            cell(folders, "fisher/total", last, digits=2, scale=1e3),
+            cell(folders, "fisher/total", last, digits=3, scale=1e3),
             paper,
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -201,17 +201,6 @@ def theorem_table() -> str:
     return "\n".join(lines)
 
 
-def cost() -> str:
-    """The share of the runs' time that the diagnosis took."""
-    folders = [*grid.finished(DEPTH, "*"), *grid.finished(WIDTH, "*")]
-    shares = []
-    for folder in folders:
-        found = grid.rows(folder)
-        shares.append(sum(row["diagnose_seconds"] for row in found) / found[-1]["seconds"])
-    low, middle, high = np.quantile(shares, (0, 0.5, 1))
-    return f"{len(shares)} runs: median {middle:.1%}, from {low:.1%} to {high:.1%}"
-
-
 def draw() -> None:
     """Return, and signal and waste, against depth."""
     figure = Figure(figsize=(11, 3.8), layout="constrained")
@@ -259,7 +248,6 @@ def main() -> None:
         "correlation": correlation_table(),
         "ratio": ratio_table(),
         "theorem": theorem_table(),
-        "cost": cost(),
     }.items():
         grid.fill(PAGE, mark, text)
         print(f"{text}\n")

@@ -56,10 +56,10 @@ def diagnose(
     c, inner = geometry.project(updates)
     with np.errstate(divide="ignore", invalid="ignore"):  # experts may all have stood still
         found = agreement(c, inner)
-        found["signal_kept"] = split.c / np.mean(c)
-        found["waste_ratio"] = split.waste / np.float64(found["expert_waste"])
+        found["signal_kept"] = float(split.c / np.mean(c))
+        found["waste_ratio"] = float(split.waste / np.float64(found["expert_waste"]))
         found |= pool(geometry, incumbent, policies)
-    return row | {f"consensus/{name}": float(value) for name, value in found.items()}
+    return row | {f"consensus/{name}": value for name, value in found.items()}
 
 
 def unstack(experts: Policy) -> list[Policy]:
