@@ -1,6 +1,6 @@
 """What the diagnosis costs at its default cadence: four runs, one after another, on all cores.
 
-python benchmarks/cost.py                  train what is missing, then write into docs/diagnostics.md
+python benchmarks/cost.py     train what is missing, then write into docs/diagnostics.md
 """
 
 import subprocess
