@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -180,13 +181,7 @@ def diagnose(
         vec_normalize: Its VecNormalize file, if it was trained with one.
         trust: Read the .zip although unpickling can run code.
     """
-    for name, value in (("experts", experts), ("batches", batches)):
-        if value < 1:
-            raise UsageError(f"--{name} is {value}; it must be at least 1")
-    if damping < 0:
-        raise UsageError(f"--damping is {damping}; it must be at least 0")
-    if learning_rate is not None and learning_rate <= 0:
-        raise UsageError(f"--learning-rate is {learning_rate}; it must be above 0")
+    _check_study(experts, batches, seed, learning_rate, damping)
     from rich.console import Console
 
     from capo.experts import prepare_devices
@@ -196,9 +191,11 @@ def diagnose(
     from capo.study import check_depths, study, table
 
     prepare_devices()
-    foreign = run.suffix == ".zip"
-    if foreign:
-        subject = _foreign_subject(run, env, vec_normalize, trust, seed)
+    rate = {"learning_rate": learning_rate}
+    if run.suffix == ".zip":
+        if learning_rate is not None:
+            raise UsageError("--learning-rate is not for a Stable-Baselines3 .zip, it has its own")
+        subject, rate = _foreign_subject(run, env, vec_normalize, trust, seed), {}
     elif env is not None or vec_normalize is not None or trust:
         raise UsageError("--env, --vec-normalize and --trust are for a Stable-Baselines3 .zip")
     else:
@@ -206,9 +203,6 @@ def diagnose(
     beside = run / "diagnose" if run.is_dir() else run.with_name(f"{run.stem}-diagnose")
     check_writable(beside.parent)
     depths, own = check_depths(epochs, subject.epochs)
-    if foreign and learning_rate is not None:
-        raise UsageError("--learning-rate is not for a Stable-Baselines3 .zip; it brings its own")
-    rate = {} if foreign else {"learning_rate": learning_rate}
     with Console().status("repeating the update"):
         found = study(subject.trials(depths, experts, batches, seed, **rate), own, damping)
     print(f"{subject.title}\n{table(found, subject.returns)}")
@@ -217,6 +211,21 @@ def diagnose(
     diagnosis(beside.with_suffix(".png"), found, subject.title)
     print(f"written: {beside}.json, {beside}.png")
     return 0
+
+
+def _check_study(
+    experts: int, batches: int, seed: int, learning_rate: float | None, damping: float
+) -> None:
+    for name, value, least in (
+        ("experts", experts, 1),
+        ("batches", batches, 1),
+        ("seed", seed, 0),
+        ("damping", damping, 0),
+    ):
+        if not least <= value < math.inf:
+            raise UsageError(f"--{name} is {value}; it must be at least {least}")
+    if learning_rate is not None and not 0 < learning_rate < math.inf:
+        raise UsageError(f"--learning-rate is {learning_rate}; it must be above 0")
 
 
 class _Subject(NamedTuple):
@@ -246,8 +255,9 @@ def _own_subject(run: Path) -> _Subject:
 def _foreign_subject(
     path: Path, env: str | None, statistics: Path | None, trust: bool, seed: int
 ) -> _Subject:
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+    for file in (path, statistics):
+        if file is not None and not file.is_file():
+            raise UsageError(f"there is no file {file}")
     if not trust:
         raise UsageError(
             f"{path} is read by unpickling, which can run any code inside it; "
