@@ -107,8 +107,8 @@ def pool(geometry: Geometry, incumbent: Policy, experts: list[Policy]) -> dict[s
     family, obs = incumbent.family, geometry.experience.obs
     unit = geometry.natural.x / np.float64(geometry.natural.norm)
     with jax.enable_x64(True):
-        start, axis = _natural(incumbent, obs, unit)
-        etas = [np.asarray(_natural(policy, obs, unit)[0]) for policy in experts]
+        start, axis = _along(incumbent, obs, unit)
+        etas = [np.asarray(_natural(policy, obs)) for policy in experts]
         moves = [eta - start for eta in (np.mean(etas, axis=0), *etas)]
         pairs = np.array([_pairing(family, start, move, axis) for move in moves])
     total, along = pairs.T
@@ -123,10 +123,16 @@ def pool(geometry: Geometry, incumbent: Policy, experts: list[Policy]) -> dict[s
 
 
 @jax.jit
-def _natural(policy: Policy, obs: Float[Array, "n obs"], unit: Float[Array, " p"]):
-    """η over the batch, and its derivative along a direction of the parameters."""
+def _natural(policy: Policy, obs: Float[Array, "n obs"]):
+    """η over the batch."""
     policy = jax.tree.map(lambda x: x.astype(float), policy)
-    flat, unravel = ravel_pytree(policy)
+    return policy.family.natural(policy(obs))
+
+
+@jax.jit
+def _along(policy: Policy, obs: Float[Array, "n obs"], unit: Float[Array, " p"]):
+    """η over the batch, and its derivative along a direction of the parameters."""
+    flat, unravel = ravel_pytree(jax.tree.map(lambda x: x.astype(float), policy))
     return jax.jvp(lambda theta: policy.family.natural(unravel(theta)(obs)), (flat,), (unit,))
 
 

@@ -136,8 +136,9 @@ class Geometry:
         **options: Any,
     ):
         self._static = (policy, apply or _call)
-        self._before = _double(before)
-        self.experience = Experience(*map(_double, experience))
+        with jax.enable_x64(True):
+            self._before = jax.device_put(_double(before))
+            self.experience = jax.device_put(Experience(*map(_double, experience)))
         self.theta = self.flat(before)
         self.gradient = self._run(_gradient)
         self.natural = natural_gradient(self.product, self.gradient, **options)
