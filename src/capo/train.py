@@ -42,19 +42,23 @@ def learning_rate(config: Config, index: int) -> float:
 def compile_generation(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> float:
-    """Compiles ahead what a run will call, on a batch of zeros; returns the seconds it took."""
+    """Compiles ahead what a run will call, on a made-up batch; returns the seconds it took."""
     prepare_devices()
     began = time.perf_counter()
     state = init(config, observation_space, action_space)
     shape = (config.num_steps, config.num_envs)
-    obs = np.zeros((*shape, *(observation_space.shape or ())), np.float32)
+    rng = np.random.default_rng(0)
+    obs = rng.standard_normal((*shape, *(observation_space.shape or ())), np.float32)
     family = state.policy.family
-    noise = family.noise(np.random.default_rng(0), shape)
+    noise = family.noise(rng, shape)
     actions = family.sample(np.zeros((*shape, family.size), np.float32), noise)
     flags = np.zeros(shape, bool)
     batch = Batch(obs, obs, actions, np.zeros(shape, np.float32), flags, flags)
     for phase in [warmup_of(config), config] if _warms_up(config) else [config]:
-        generation(phase, jax.random.key(0), state, batch, 0.0)
+        update = generation(phase, jax.random.key(0), state, batch, config.learning_rate)
+        if diagnosed(config):
+            data = experience(batch, rng.standard_normal(config.batch_size))
+            diagnose(state.policy, update.experts, update.state.policy, data)
     return time.perf_counter() - began
 
 
