@@ -1,5 +1,9 @@
 """The instrument on real Stable-Baselines3: against PyTorch, and against our own networks."""
 
+import re
+import textwrap
+from pathlib import Path
+
 import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
@@ -169,6 +173,13 @@ def test_looking_does_not_change_the_training():
     alone.learn(64 * 2)
     for a, b in zip(watched.policy.parameters(), alone.policy.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_the_page_about_it_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "diagnostics.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(textwrap.dedent("  " + block.lstrip()), page.name, "exec"), {})
+    assert capsys.readouterr().out.count("fisher/ ") == 3, "6,000 steps are three updates"
 
 
 def test_now_and_then_is_enough():
