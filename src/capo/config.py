@@ -61,7 +61,7 @@ class Config:
     backend: Literal["auto", "envpool", "gymnasium"] = "auto"
     """Who steps the environments; auto takes EnvPool where it is installed and has the task."""
     diagnostics: int | None = None
-    """Split every N-th update into signal and waste; None: ten evenly spaced + the last; 0: none."""
+    """Split every N-th update into signal and waste; None: ten and the last, evenly; 0: none."""
 
     experts: int = 4
     """K: replicates trained on each batch (and the factor of epochs in ppo-kx)."""
