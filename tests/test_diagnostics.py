@@ -111,7 +111,8 @@ def test_the_pool_in_its_own_space_is_the_small_step_limit_of_the_parameters():
 
 def theorem_of(family, incumbent, experts, network, data):
     gains = jnp.asarray(data.advantages, float)
-    return theorem(family, incumbent, experts, network, jnp.asarray(data.actions), gains, 0.02)
+    compiled = jax.jit(theorem, static_argnums=(0, 6))
+    return compiled(family, incumbent, experts, network, jnp.asarray(data.actions), gains, 0.02)
 
 
 @by_name

@@ -11,9 +11,12 @@ from capo.cli import main
 from capo.study import check_depths, study, table, trials
 
 CONFIG = Config(
-    "CartPole-v1", algo="capo", total_steps=256, num_envs=2, num_steps=64, minibatches=4,
+    "CartPole-v1", algo="ppo", total_steps=256, num_envs=2, num_steps=64, minibatches=4,
     hidden=(8,), epochs=3, diagnostics=0,
 )  # fmt: skip
+
+
+pytestmark = pytest.mark.xdist_group("study")  # one worker, one model
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +99,7 @@ def test_the_command_leaves_numbers_and_a_picture_beside_the_model(model, tmp_pa
     words = ["--epochs", "1,3", "--experts", "2", "--batches", "1"]
     assert main(["diagnose", str(tmp_path / "mine.safetensors"), *words]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("CartPole-v1, capo, seed 1\n")
+    assert said.startswith("CartPole-v1, ppo, seed 1\n")
     assert said.splitlines()[-1].startswith("written: ")
     names = {"mine.safetensors", "mine-diagnose.json", "mine-diagnose.png"}
     assert {p.name for p in tmp_path.iterdir()} == names
