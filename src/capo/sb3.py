@@ -8,17 +8,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch  # pyright: ignore[reportMissingImports]
-from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
-from stable_baselines3.common import distributions  # pyright: ignore[reportMissingImports]
-from stable_baselines3.common.callbacks import (  # pyright: ignore[reportMissingImports]
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common import distributions
+from stable_baselines3.common.callbacks import (
     BaseCallback,
 )
-from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[reportMissingImports]
-from stable_baselines3.common.preprocessing import (  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.preprocessing import (
     preprocess_obs,
 )
-from stable_baselines3.common.vec_env import VecNormalize  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.vec_env import VecNormalize
 
 from capo.config import UsageError
 from capo.envs import check_registered, quiet
