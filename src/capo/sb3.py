@@ -11,13 +11,9 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common import distributions
-from stable_baselines3.common.callbacks import (
-    BaseCallback,
-)
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.preprocessing import (
-    preprocess_obs,
-)
+from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.vec_env import VecNormalize
 
 from capo.config import UsageError
