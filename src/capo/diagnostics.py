@@ -14,6 +14,7 @@ from capo.consensus import tree_pick
 from capo.families import Family
 from capo.fisher import Experience, Geometry
 from capo.networks import Policy
+from capo.ppo import standardize
 from capo.rollout import Batch
 
 EVENLY = 10
@@ -34,9 +35,7 @@ def diagnosed(config: Config) -> frozenset[int]:
 def experience(batch: Batch, advantages: Float[Any, " n"]) -> Experience:
     """The batch in one axis, with standardised advantages: what g is the gradient over."""
     obs, actions = (x.reshape(-1, *x.shape[2:]) for x in (batch.obs, batch.actions))
-    gains = np.asarray(advantages, np.float64)
-    gains = (gains - gains.mean()) / (gains.std() + 1e-8)
-    return Experience(obs, actions, gains)
+    return Experience(obs, actions, standardize(np.asarray(advantages, np.float64)))
 
 
 def diagnose(
@@ -78,7 +77,6 @@ def agreement(c: Float[np.ndarray, " k"], inner: Float[np.ndarray, "k k"]) -> di
     signal = np.outer(c, c)
     waste = inner - signal
     rho_waste = _mean_cosine(waste)
-    width = len(c)
     return {
         "rho_signal": _mean_cosine(signal),
         "rho_waste": rho_waste,
@@ -87,8 +85,13 @@ def agreement(c: Float[np.ndarray, " k"], inner: Float[np.ndarray, "k k"]) -> di
         "expert_signal": float(np.mean(c**2)),
         "expert_waste": float(np.mean(np.diag(waste))),
         "expert_alignment": float(np.mean(c**2 / np.diag(inner))),
-        "waste_ratio_predicted": 1 / width + (1 - 1 / width) * rho_waste,
+        "waste_ratio_predicted": predicted_ratio(len(c), rho_waste),
     }
+
+
+def predicted_ratio(width: int, rho_waste: float) -> float:
+    """1/K + (1 − 1/K) ρ_ε."""
+    return 1 / width + (1 - 1 / width) * rho_waste
 
 
 def _mean_cosine(gram: Float[np.ndarray, "k k"]) -> float:

@@ -20,6 +20,7 @@ from capo.config import UsageError
 from capo.envs import check_registered, quiet
 from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
 from capo.fisher import Apply, Experience, Geometry
+from capo.ppo import standardize
 from capo.study import Trial
 
 AS_LONG_AS_IT_TAKES = 10**12
@@ -104,7 +105,7 @@ def read_rollout(model: PPO, family: Family) -> Experience:
         actions = actions.astype(np.int32)
     gains = np.asarray(advantages, np.float64).reshape(-1)
     if model.normalize_advantage:
-        gains = (gains - gains.mean()) / (gains.std() + 1e-8)
+        gains = standardize(gains)
     return Experience(features, actions.copy(), gains)
 
 

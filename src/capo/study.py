@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from capo.config import Config, UsageError
 from capo.consensus import tree_pick
-from capo.diagnostics import agreement, experience, unstack
+from capo.diagnostics import agreement, experience, predicted_ratio, unstack
 from capo.envs import make
 from capo.experts import shares
 from capo.families import Family
@@ -25,7 +25,6 @@ from capo.ppo import Samples, init_optimizer, ppo_update
 from capo.rollout import Batch, Collector, collect
 from capo.update import advantages_of, samples_of
 
-EPOCHS = (2, 4, 6, 10, 15, 20, 40)
 LADDER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Dampings that the alignment is compared over, as shares of F's largest eigenvalue."""
 TOLERANCE, ITERATIONS = 1e-6, 200
@@ -44,10 +43,10 @@ class Trial(NamedTuple):
 
 def trials(
     model: Model,
-    epochs: Sequence[int] = EPOCHS,
-    experts: int = 8,
-    batches: int = 4,
-    seed: int = 0,
+    epochs: Sequence[int],
+    experts: int,
+    batches: int,
+    seed: int,
     learning_rate: float | None = None,
 ) -> Iterator[Trial]:
     """Collects fresh batches with the model and repeats PPO's update on each, from the same policy.
@@ -201,7 +200,7 @@ class _View:
         blocks = [waste[np.ix_(group, group)] for group in groups]
         ratio = [np.mean(block) / np.mean(np.diag(block)) for block in blocks]
         alike = agreement(c, inner)["rho_waste"] if len(c) > 1 else 1.0
-        predicted = 1 / width + (1 - 1 / width) * alike
+        predicted = predicted_ratio(width, alike)
         return {"waste_ratio": float(np.mean(ratio)), "waste_ratio_predicted": predicted}
 
     def plane(self) -> dict[str, Any]:
