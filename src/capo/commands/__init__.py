@@ -1,0 +1,7 @@
+"""The commands, a file each. What is heavy is imported where it is needed: --help is quick."""
+
+from capo.commands.diagnose import diagnose
+from capo.commands.evaluate import evaluate_run
+from capo.commands.train import train
+
+COMMANDS = {"train": train, "eval": evaluate_run, "diagnose": diagnose}

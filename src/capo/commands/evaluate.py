@@ -1,0 +1,57 @@
+"""capo eval."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from capo.commands.words import RunPath
+from capo.config import UsageError
+
+if TYPE_CHECKING:
+    from capo.evaluation import Evaluation
+
+
+def evaluate_run(
+    run: RunPath,
+    episodes: int = 20,
+    seed: int | None = None,
+    as_json: Annotated[bool, tyro.conf.arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
+) -> int:
+    """Evaluate a trained policy: mean return, standard error, episode length.
+
+    Example: capo eval runs/Hopper-v4__capo__1__20260101-120000 --episodes 100
+
+    Args:
+        run: A run folder or a model file.
+        episodes: How many episodes to play.
+        seed: Seed of the episodes; default: decided by the run's own seed.
+        as_json: Print JSON, with every episode, instead of text.
+    """
+    if episodes < 1:
+        raise UsageError(f"--episodes is {episodes}; it must be at least 1")
+    if seed is not None and not 0 <= seed < 2**31:
+        raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
+    from capo.evaluation import evaluate
+    from capo.model import Model
+    from capo.runs import find_model
+
+    model = Model.load(find_model(run))
+    result = evaluate(model, episodes, seed)
+    if as_json:
+        named = {"env_id": model.config.env_id, "algo": model.config.algo, **result.to_dict()}
+        print(json.dumps(named, indent=2))
+    else:
+        print(f"{model.config.env_id}, {model.config.algo}: {in_words(result)}")
+    return 0
+
+
+def in_words(result: "Evaluation") -> str:
+    """An evaluation as a person reads it."""
+    error = "" if len(result.returns) == 1 else f" ± {result.standard_error:.1f} (SE)"
+    length = sum(result.lengths) / len(result.lengths)
+    plural = "" if len(result.returns) == 1 else "s"
+    return (
+        f"return {result.mean:.1f}{error} over {len(result.returns)} episode{plural}, "
+        f"length {length:.0f}"
+    )

@@ -1,0 +1,118 @@
+"""capo train."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from capo.commands.evaluate import in_words
+from capo.config import Config, UsageError
+
+if TYPE_CHECKING:
+    from capo.envs import VectorEnv
+    from capo.runs import RunFolder
+    from capo.train import Generation
+
+
+def train(
+    config: tyro.conf.OmitArgPrefixes[Config],
+    run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    eval_episodes: int = 20,
+) -> int:
+    """Train a policy, evaluate it and leave everything in a run folder.
+
+    Example: capo train Hopper-v4 --algo capo -n 1M --seed 1
+
+    Args:
+        config: Everything that decides the run.
+        run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
+        eval_episodes: Episodes of the evaluation at the end; 0 for none.
+    """
+    from rich.console import Console
+
+    from capo.envs import make
+    from capo.evaluation import evaluate
+    from capo.methods import resolve
+    from capo.runs import RunFolder, check_free, default_folder
+    from capo.train import compile_generation
+
+    if eval_episodes < 0:
+        raise UsageError(f"--eval-episodes is {eval_episodes}; it must be at least 0")
+    config = resolve(config)
+    folder = run_dir or default_folder(config)
+    check_free(folder)
+    env = make(config.env_id, config.num_envs, config.seed, config.backend)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_headline(config, env))
+    with console.status("compiling"):
+        seconds = compile_generation(config, env.observation_space, env.action_space)
+    console.print(f"compiling took {seconds:.1f} s")
+    run = RunFolder(folder, config, env.backend)
+    last = _train_into(run, env, console)
+    if said := _theorem(run.rows):
+        console.print(said)
+    if last.number + 1 < config.generations:
+        console.print(f"interrupted after {last.info['steps']:.0f} steps")
+        run.finish(last.model, "interrupted", None)
+    else:
+        result = evaluate(last.model, eval_episodes) if eval_episodes else None
+        run.finish(last.model, "finished", result)
+        if result is not None:
+            console.print("evaluation: " + in_words(result))
+    where = shlex.quote(str(folder))
+    console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
+    console.print(f"next:       capo eval {where} --episodes 100")
+    return 0 if last.number + 1 == config.generations else 130
+
+
+def _train_into(run: "RunFolder", env: "VectorEnv", console) -> "Generation":
+    """Trains into the run folder; on an interruption or an error, what there is gets saved."""
+    from capo.console import Progress
+    from capo.train import generations
+
+    last: Generation | None = None
+    try:
+        with Progress(console, run.config).running() as progress:
+            for last in generations(run.config, env):
+                run.log(last.info)
+                progress.show(last.info)
+    except KeyboardInterrupt:
+        if last is None:
+            raise
+    except Exception:
+        if last is not None:
+            run.finish(last.model, "failed", None)
+            console.print(f"stopped by an error; the model so far is in {run.path}")
+        raise
+    finally:
+        env.close()
+    assert last is not None
+    return last
+
+
+def _headline(config: Config, env: "VectorEnv") -> str:
+    """The versions and sizes of a run in one line."""
+    from capo.methods import method_of
+    from capo.runs import versions
+
+    found = " ".join(f"{name} {version}" for name, version in versions().items() if version)
+    method = method_of(config.algo)
+    sizes = f"K={method.width(config)} E={method.depth(config)}"
+    batch = f"{config.num_envs}×{config.num_steps} samples × {config.generations} generations"
+    spaces = f"obs {env.observation_space.shape}, act {env.action_space.shape or env.action_space}"
+    return f"{found} | {config.env_id} on {env.backend}, {spaces} | {config.algo} {sizes}, {batch}"
+
+
+def _theorem(rows: list[dict[str, Any]]) -> str:
+    """How often Theorem 1 failed; nothing for a run that never had several experts."""
+    wide = [row for row in rows if "consensus/violations" in row]
+    if not wide:
+        return ""
+    pool, network = (
+        sum(row[f"consensus/{name}"] > 0 for row in wide) for name in ("q_violations", "violations")
+    )
+    return (
+        f"Theorem 1 in {len(wide)} generations with several experts: "
+        f"the pool broke it {pool} times, the network {network} times"
+    )
