@@ -37,7 +37,7 @@ def row(env_id: str) -> str:
     env = make(env_id, config.num_envs, 1)
     state = init(config, env.observation_space, env.action_space)
     rng = np.random.default_rng(0)
-    collector, batch, _ = collect(env, state.policy, Collector.init(env), config, rng)
+    collector, batch, _ = collect(env, state.policy, Collector.init(env, config), config, rng)
     policy, stats, family = state.policy, collector.obs_stats, state.policy.family
     obs, noise = collector.obs, np.asarray(batch.actions[0])
     seen = stats.normalize(obs)

@@ -1,10 +1,14 @@
 """Environments whose values and best actions are known, and a small configuration to learn them."""
 
 import gymnasium as gym
+import jax
 import numpy as np
 
 from capo import Config
 from capo.envs import GymnasiumEnv
+from capo.families import Family
+from capo.networks import Policy, init_policy
+from capo.observations import Encoder
 
 ALGOS = ("ppo", "ppo-kx", "ppo-swa", "best-of-k", "trpo", "capo-avg", "capo")
 BIT = gym.spaces.Discrete(2)
@@ -115,3 +119,10 @@ def small(algo="ppo", **changes) -> Config:
 
 def vector(factory, num_envs=4, seed=0) -> GymnasiumEnv:
     return GymnasiumEnv(factory, num_envs, seed, name="probe")
+
+
+def fresh_policy(seed, size: int, family: Family, hidden, state_dependent_std=False) -> Policy:
+    encoder = Encoder(gym.spaces.Box(-1, 1, (size,)), image=False)
+    changes = {"activation": "tanh", "state_dependent_std": state_dependent_std}
+    config = Config("probe", hidden=hidden, **changes)
+    return init_policy(jax.random.key(seed), encoder, family, config)

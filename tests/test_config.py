@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 
+import gymnasium as gym
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
@@ -11,6 +12,7 @@ from hypothesis import strategies as hs
 from capo import METHODS, Config, UsageError
 from capo.config import nearest_divisor, parse_steps
 from capo.methods import method_of, resolve
+from capo.observations import settle
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_any_text_is_a_number_of_steps_or_a_usage_error(text):
         ({"warmup": 2.0}, "--warmup is 2.0; it must be between 0 and 1"),
         ({"target_kl": math.inf}, "--target-kl is inf; it must be a finite number at least 0"),
         ({"seed": -1}, "--seed is -1; it must be between 0 and 2147483647"),
-        ({"hidden": ()}, "--hidden is (); it must be one or more widths of at least 1"),
+        ({"hidden": (8, 0)}, "--hidden is (8, 0); it must be widths of at least 1"),
         ({"warmup_floor": math.nan}, "--warmup-floor is nan; it must be finite"),
         ({"diversity": "subset", "experts": 3}, "4096 samples do not divide into shares for 3 "
                                                 "experts; try 2"),
@@ -94,7 +96,7 @@ def test_underscores_and_dashes_name_the_same_method():
 
 
 def test_the_papers_defaults():
-    config = Config("Hopper-v4")
+    config = settle(Config("Hopper-v4"), gym.spaces.Box(-1, 1, (11,)))
     paper = {
         "experts": 4, "hidden": (64, 64), "learning_rate": 3e-4, "adam_eps": 1e-5,
         "anneal_lr": True, "gamma": 0.99, "gae_lambda": 0.95, "clip": 0.2, "entropy_coef": 0.0,

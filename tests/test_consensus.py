@@ -11,7 +11,8 @@ import pytest
 from capo import consensus
 from capo.consensus import Experts
 from capo.families import DiagGaussian
-from capo.networks import MLP, Policy, init_policy
+from capo.networks import MLP, Policy
+from probes import fresh_policy
 from test_families import FAMILIES
 
 AGGREGATES = [consensus.average, consensus.logop, consensus.best]
@@ -24,7 +25,7 @@ def stack(policies):
 
 
 def make_experts(family, width, distinct=True, state_std=False):
-    policy = init_policy(jax.random.key(0), 3, family, (8,), state_std)
+    policy = fresh_policy(0, 3, family, (8,), state_std)
 
     def moved(k):
         noise = jax.tree.map(

@@ -11,8 +11,8 @@ from capo.diagnostics import agreement, diagnose, diagnosed
 from capo.families import DiagGaussian
 from capo.fisher import Experience, Geometry
 from capo.krylov import TOLERANCE
-from capo.networks import init_policy, to_host
-from probes import Target, small, vector
+from capo.networks import to_host
+from probes import Target, fresh_policy, small, vector
 from test_consensus import OBS, by_name, make_experts
 from test_families import FAMILIES
 
@@ -45,7 +45,7 @@ def test_agreement_of_updates_that_are_known():
 def situation(family, width=4, distinct=True):
     """An incumbent, experts around it, and a batch."""
     experts = make_experts(family, width, distinct)
-    incumbent = to_host(init_policy(jax.random.key(0), 3, family, (8,)))
+    incumbent = to_host(fresh_policy(0, 3, family, (8,)))
     rng = np.random.default_rng(0)
     obs = np.asarray(OBS)
     dist = incumbent(obs)

@@ -13,8 +13,7 @@ from capo import consensus
 from capo.distill import batch_kl, distill, line_search
 from capo.families import DiagGaussian
 from capo.methods import resolve
-from capo.networks import init_policy
-from probes import small
+from probes import fresh_policy, small
 from test_consensus import OBS, make_experts, same
 from test_families import FAMILIES
 
@@ -26,7 +25,7 @@ VARIANTS = [(family, False) for family in FAMILIES] + [(DiagGaussian(2), True)]
 def test_distillation_reaches_its_tolerance(family, state_std, start):
     config = resolve(small("capo", distill_init=start, distill_tol=0.01))
     experts = make_experts(family, 4, state_std=state_std)
-    incumbent = init_policy(jax.random.key(0), 3, family, (8,), state_std)
+    incumbent = fresh_policy(0, 3, family, (8,), state_std)
     policy, q = consensus.logop(experts)
     student = incumbent if start == "incumbent" else policy
     fitted, info = jax.jit(lambda s: distill(s, q, incumbent(OBS), OBS, config))(student)
@@ -38,8 +37,8 @@ def test_distillation_reaches_its_tolerance(family, state_std, start):
 
 def test_a_student_within_tolerance_does_not_move():
     config = resolve(small("capo"))
-    policy = init_policy(jax.random.key(0), 3, DiagGaussian(2), (8,))
-    other = init_policy(jax.random.key(1), 3, DiagGaussian(2), (8,))
+    policy = fresh_policy(0, 3, DiagGaussian(2), (8,))
+    other = fresh_policy(1, 3, DiagGaussian(2), (8,))
     fitted, info = distill(policy, policy(OBS), other(OBS), OBS, config)
     assert same(fitted, policy)
     assert float(info["distill_steps"]) == 0
@@ -51,7 +50,7 @@ def searcher(delta, mode):
     config = resolve(small("capo", delta=delta, line_search=mode))
 
     def search(key, size):
-        incumbent = init_policy(jax.random.key(0), 3, DiagGaussian(2), (8,))
+        incumbent = fresh_policy(0, 3, DiagGaussian(2), (8,))
         candidate = jax.tree.map(lambda x: x + size * jax.random.normal(key, x.shape), incumbent)
         dist = incumbent(OBS)
         found, info = line_search(incumbent, candidate, dist, OBS, config)
@@ -109,7 +108,7 @@ def test_radius_extends_at_most_tenfold():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_the_incumbent_stays_when_nothing_fits(bad):
     config = resolve(small("capo"))
-    incumbent = init_policy(jax.random.key(0), 3, DiagGaussian(2), (8,))
+    incumbent = fresh_policy(0, 3, DiagGaussian(2), (8,))
     candidate = jax.tree.map(lambda x: x + bad, incumbent)
     found, info = line_search(incumbent, candidate, incumbent(OBS), OBS, config)
     assert same(found, incumbent)

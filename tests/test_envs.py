@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from capo import UsageError
-from capo.envs import GymnasiumEnv, check_spaces, choose_backend, make, to_env
+from capo.envs import GymnasiumEnv, choose_backend, make, to_env
 
 # Steps compared, and the largest difference relative to 1 + |value|. The planar tasks agree to
 # rounding (rewards are float32 in EnvPool). The backends carry different MuJoCo releases, whose
@@ -121,14 +121,6 @@ def test_a_missing_envpool_is_named(monkeypatch):
 def test_an_unknown_environment_is_refused_with_the_nearest(name, nearest):
     with pytest.raises(UsageError, match=f"unknown environment '{name}'; did you mean {nearest}"):
         make(name, 1, 0)
-
-
-@pytest.mark.parametrize(
-    "space", [gym.spaces.Discrete(3), gym.spaces.Box(0, 1, (2, 2)), gym.spaces.Dict({})], ids=str
-)
-def test_unsupported_observations_are_named(space):
-    with pytest.raises(UsageError, match=r"observation space .* not supported; .* a flat Box"):
-        check_spaces(space)
 
 
 def test_actions_are_brought_into_the_space():

@@ -10,10 +10,9 @@ import pytest
 from capo.experts import gae_lambdas, permutations, shares, train_experts
 from capo.families import Categorical, DiagGaussian
 from capo.methods import resolve
-from capo.networks import init_policy
 from capo.ppo import Samples, Share, optimizer, ppo_update
 from capo.trpo import trpo_update
-from probes import small
+from probes import fresh_policy, small
 
 N = 64
 
@@ -21,7 +20,7 @@ N = 64
 def problem(family=None, seed=0):
     """A small policy and a random batch of its own actions."""
     family = family or DiagGaussian(2)
-    policy = init_policy(jax.random.key(seed), 3, family, (8,))
+    policy = fresh_policy(seed, 3, family, (8,))
     rng = np.random.default_rng(seed)
     obs = jnp.asarray(rng.standard_normal((N, 3)), jnp.float32)
     dist = policy(obs)

@@ -15,10 +15,10 @@ from capo.fisher import (
     fisher_operator,
 )
 from capo.krylov import TOLERANCE, natural_gradient
-from capo.networks import init_policy, to_host
+from capo.networks import to_host
 from capo.ppo import Samples, Share
 from capo.trpo import trpo_update
-from probes import small
+from probes import fresh_policy, small
 from test_families import FAMILIES, every_action
 
 VARIANTS = [(family, False) for family in FAMILIES] + [(DiagGaussian(2), True)]
@@ -29,7 +29,7 @@ variants = pytest.mark.parametrize(
 
 def setup(family, state_std):
     """A network of a few dozen parameters, away from its near-zero initial head."""
-    policy = init_policy(jax.random.key(0), 2, family, (3,), state_std)
+    policy = fresh_policy(0, 2, family, (3,), state_std)
     flat, _ = ravel_pytree(policy)
     flat = jnp.asarray(flat, float) + 0.3 * jax.random.normal(jax.random.key(1), flat.shape, float)
     unravel_64 = ravel_pytree(jax.tree.map(lambda x: jnp.asarray(x, float), policy))[1]

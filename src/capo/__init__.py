@@ -4,6 +4,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from capo.algorithms import CAPO as CAPO
+    from capo.algorithms import PPO as PPO
+    from capo.algorithms import PPOSWA as PPOSWA
+    from capo.algorithms import TRPO as TRPO
+    from capo.algorithms import BestOfK as BestOfK
+    from capo.algorithms import CAPOAvg as CAPOAvg
+    from capo.algorithms import PPOKx as PPOKx
+    from capo.callbacks import CheckpointCallback as CheckpointCallback
+    from capo.callbacks import EvalCallback as EvalCallback
+    from capo.callbacks import StopOnReturn as StopOnReturn
     from capo.config import Config as Config
     from capo.config import UsageError as UsageError
     from capo.consensus import Consensus as Consensus
@@ -26,6 +36,16 @@ if TYPE_CHECKING:
     from capo.update import init as init
 
 _HOMES = {
+    "StopOnReturn": "callbacks",
+    "EvalCallback": "callbacks",
+    "CheckpointCallback": "callbacks",
+    "BestOfK": "algorithms",
+    "PPOSWA": "algorithms",
+    "PPOKx": "algorithms",
+    "CAPOAvg": "algorithms",
+    "TRPO": "algorithms",
+    "PPO": "algorithms",
+    "CAPO": "algorithms",
     "Config": "config",
     "UsageError": "config",
     "Consensus": "consensus",

@@ -125,8 +125,14 @@ class Config:
     trpo_cg_iters: int = 10
     """Most conjugate gradient iterations of TRPO."""
 
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers, policy and critic."""
+    network: Literal["auto", "mlp", "cnn"] = "auto"
+    """mlp: observations as one vector; cnn: as images; auto: cnn for 3-D uint8 or bool Boxes."""
+    hidden: tuple[int, ...] = ()
+    """Widths of the hidden layers; empty: 64 64 (mlp), 128 (cnn), 512 (cnn, images over 35 px)."""
+    activation: Literal["auto", "tanh", "relu"] = "auto"
+    """Of the hidden layers; auto: tanh for mlp, relu for cnn."""
+    frame_stack: int = 1
+    """Show the network the last N observations."""
     state_dependent_std: bool = False
     """Let the network output the standard deviation instead of learning one for all states."""
     normalize_obs: bool = True
@@ -142,7 +148,8 @@ class Config:
             check()
 
     def _check_ranges(self) -> None:
-        for name in ("experts", "epochs", "minibatches", "num_envs", "num_steps", "trpo_cg_iters"):
+        sizes = ("experts", "epochs", "minibatches", "num_envs", "num_steps")
+        for name in (*sizes, "trpo_cg_iters", "frame_stack"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("learning_rate", "adam_eps", "clip", "max_grad_norm", "delta", "trpo_delta"):
             _in_range(self, name, 0.0, math.inf, open_low=True)
@@ -156,8 +163,8 @@ class Config:
             _require(self.diagnostics >= 0, "diagnostics", self.diagnostics, "at least 0")
         if self.warmup_floor is not None:
             _require(math.isfinite(self.warmup_floor), "warmup_floor", self.warmup_floor, "finite")
-        good = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
-        _require(good, "hidden", self.hidden, "one or more widths of at least 1")
+        good = all(width >= 1 for width in self.hidden)
+        _require(good, "hidden", self.hidden, "widths of at least 1")
 
     def _check_choices(self) -> None:
         for field in dataclasses.fields(self):

@@ -20,8 +20,9 @@ PLAIN_LINES = 20
 class Progress:
     """Shows the rows of a run as they come."""
 
-    def __init__(self, console: Console, config: Config):
-        self._console, self._config = console, config
+    def __init__(self, console: Console, config: Config, before: int = 0):
+        """`before` is how many generations are done already."""
+        self._console, self._config, self._before = console, config, before
         self._live: Live | None = None
         self._began = time.monotonic()
         self._alignment = math.nan
@@ -50,13 +51,14 @@ class Progress:
 
     def _text(self, row: dict[str, float], done: int, total: int) -> str:
         spent = time.monotonic() - self._began
-        left = spent / done * (total - done)
+        new = done - self._before
+        left = spent / new * (total - done)
         found = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
         self._alignment = row.get("fisher/alignment", self._alignment)
         parts = [
             f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
             f"return {found}",
-            f"{compact(done * self._config.batch_size / spent)} steps/s",
+            f"{compact(new * self._config.batch_size / spent)} steps/s",
             f"{clock(left)} left",
             f"KL {row['kl']:.3g}",
         ]

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from capo.config import Config
 from capo.networks import Critic
@@ -12,7 +12,7 @@ from capo.ppo import apply_step, optimizer
 
 def value_loss(
     critic: Critic,
-    obs: Float[Array, "n obs"],
+    obs: Shaped[Array, "n *obs"],
     old_values: Float[Array, " n"],
     targets: Float[Array, " n"],
     clip: float,
@@ -26,7 +26,7 @@ def value_loss(
 def fit_critic(
     critic: Critic,
     opt_state: optax.OptState,
-    obs: Float[Array, "n obs"],
+    obs: Shaped[Array, "n *obs"],
     targets: Float[Array, " n"],
     indices: Int[Array, "epochs minibatches size"],
     learning_rate: Float[Array, ""],

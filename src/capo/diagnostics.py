@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from capo.config import Config
 from capo.consensus import tree_pick
@@ -126,14 +126,14 @@ def pool(geometry: Geometry, incumbent: Policy, experts: list[Policy]) -> dict[s
 
 
 @jax.jit
-def _natural(policy: Policy, obs: Float[Array, "n obs"]):
+def _natural(policy: Policy, obs: Shaped[Array, "n *obs"]):
     """η over the batch."""
     policy = jax.tree.map(lambda x: x.astype(float), policy)
     return policy.family.natural(policy(obs))
 
 
 @jax.jit
-def _along(policy: Policy, obs: Float[Array, "n obs"], unit: Float[Array, " p"]):
+def _along(policy: Policy, obs: Shaped[Array, "n *obs"], unit: Float[Array, " p"]):
     """η over the batch, and its derivative along a direction of the parameters."""
     flat, unravel = ravel_pytree(jax.tree.map(lambda x: x.astype(float), policy))
     return jax.jvp(lambda theta: policy.family.natural(unravel(theta)(obs)), (flat,), (unit,))

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from capo.config import Config
 from capo.fisher import conjugate_gradient, fisher_operator
@@ -19,13 +19,13 @@ Dist = Float[Array, "n params"]
 Scalar = Float[Array, ""]
 
 
-def batch_kl(policy: Policy, obs: Float[Array, "n obs"], p: Dist) -> Scalar:
+def batch_kl(policy: Policy, obs: Shaped[Array, "n *obs"], p: Dist) -> Scalar:
     """KL(p ‖ π) averaged over the batch."""
     return jnp.mean(policy.family.kl(p, policy(obs)))
 
 
 def distill(
-    student: Policy, target: Dist, incumbent: Dist, obs: Float[Array, "n obs"], config: Config
+    student: Policy, target: Dist, incumbent: Dist, obs: Shaped[Array, "n *obs"], config: Config
 ) -> tuple[Policy, dict[str, Scalar]]:
     """Minimises KL(q ‖ π) by full-batch Gauss-Newton steps Δ = −(F + damping·I)⁻¹ ∇KL(q ‖ π).
 
@@ -63,7 +63,7 @@ def distill(
 
 
 def line_search(
-    incumbent: Policy, candidate: Policy, dist: Dist, obs: Float[Array, "n obs"], config: Config
+    incumbent: Policy, candidate: Policy, dist: Dist, obs: Shaped[Array, "n *obs"], config: Config
 ) -> tuple[Policy, dict[str, Scalar]]:
     """The furthest θ_t + s (θ − θ_t) on a ×0.8 grid with KL(π_t ‖ π) ≤ δ, exact over the batch.
 

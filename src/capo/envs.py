@@ -7,6 +7,7 @@ observation where an episode ended, and `obs` is what to act on next.
 import contextlib
 import difflib
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import warnings
@@ -17,6 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from capo.config import UsageError
+from capo.observations import mismatch, stack
 
 
 class EnvError(RuntimeError):
@@ -24,10 +26,10 @@ class EnvError(RuntimeError):
 
 
 class Step(NamedTuple):
-    """What one step of all environments gave."""
+    """What one step of all environments gave; observations are arrays, or dicts of them."""
 
-    obs: np.ndarray
-    next_obs: np.ndarray
+    obs: Any
+    next_obs: Any
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
@@ -42,7 +44,7 @@ class VectorEnv(Protocol):
     observation_space: gym.Space
     action_space: gym.Space
 
-    def reset(self) -> np.ndarray: ...
+    def reset(self) -> Any: ...
 
     def step(self, actions: np.ndarray) -> Step: ...
 
@@ -59,7 +61,7 @@ def make(
 
     with quiet():
         if choose_backend(env_id, backend) == "envpool":
-            return EnvPoolEnv(env_id, num_envs, seed, **kwargs)
+            return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
         return GymnasiumEnv(factory, num_envs, seed, name=env_id)
 
 
@@ -88,12 +90,25 @@ def _envpool_ids() -> list[str]:
 
 def check_registered(env_id: str) -> None:
     """Refuses an id that Gymnasium does not know, with the nearest that it does."""
+    _register_installed(env_id)
     try:
         gym.spec(env_id)
     except (gym.error.Error, ImportError) as error:
         if env_id in gym.registry:
             raise UsageError(f"environment {env_id!r} cannot be made: {error}") from error
         raise UsageError(f"unknown environment {env_id!r}{_nearest(env_id)}") from error
+
+
+def _register_installed(env_id: str) -> None:
+    """Lets installed packages register their environments, if this one is not known yet.
+
+    They say how in the entry point group `gymnasium.envs`, which Gymnasium itself no longer reads.
+    """
+    if env_id in gym.registry:
+        return
+    for point in importlib.metadata.entry_points(group="gymnasium.envs"):
+        if point.name in ("__root__", env_id.split("/")[0]):
+            point.load()()
 
 
 def _nearest(env_id: str) -> str:
@@ -126,14 +141,6 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def check_spaces(observation: gym.Space) -> None:
-    """Refuses an observation space that no network here can read."""
-    if not isinstance(observation, gym.spaces.Box) or len(observation.shape) != 1:
-        raise UsageError(
-            f"the observation space {observation} is not supported; it must be a flat Box"
-        )
-
-
 def to_env(space: gym.Space, actions: np.ndarray) -> np.ndarray:
     """Clips continuous actions to the space; shifts discrete ones to where the space begins."""
     if isinstance(space, gym.spaces.Box):
@@ -162,27 +169,30 @@ class GymnasiumEnv:
         self.action_space = self._envs[0].action_space
         self._steps = 0
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Resets all environments, each from its own seed."""
         self._steps = 0
         found = [env.reset(seed=self._seed + i)[0] for i, env in enumerate(self._envs)]
-        return np.stack([self._checked(i, obs) for i, obs in enumerate(found)])
+        for i, obs in enumerate(found):
+            self._check(i, obs)
+        return stack(self.observation_space, found)
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps each environment once and begins a new episode where one ended."""
         self._steps += 1
-        obs: list[np.ndarray] = []
-        next_obs: list[np.ndarray] = []
+        obs: list[Any] = []
+        next_obs: list[Any] = []
         rewards = np.empty(self.num_envs)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         for i, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
             try:
                 found, rewards[i], terminated[i], truncated[i], _ = env.step(action)
-                next_obs.append(self._checked(i, found))
+                self._check(i, found)
+                next_obs.append(found)
                 if terminated[i] or truncated[i]:
                     found, _ = env.reset()
-                    found = self._checked(i, found)
+                    self._check(i, found)
             except EnvError:
                 raise
             except Exception as error:
@@ -190,17 +200,16 @@ class GymnasiumEnv:
                 raise EnvError(
                     f"{self.name}: environment {i} failed at step {self._steps} with {what}"
                 ) from error
-            obs.append(np.asarray(found))
-        return Step(np.stack(obs), np.stack(next_obs), rewards, terminated, truncated)
+            obs.append(found)
+        now, reached = (stack(self.observation_space, found) for found in (obs, next_obs))
+        return Step(now, reached, rewards, terminated, truncated)
 
-    def _checked(self, index: int, obs: Any) -> np.ndarray:
-        obs, shape = np.asarray(obs), self.observation_space.shape
-        if obs.shape != shape:
+    def _check(self, index: int, obs: Any) -> None:
+        if wrong := mismatch(self.observation_space, obs):
             raise EnvError(
-                f"{self.name}: environment {index} returned an observation of shape {obs.shape} "
-                f"at step {self._steps}; its space says {shape}"
+                f"{self.name}: environment {index} does not keep to its space "
+                f"at step {self._steps}: {wrong}"
             )
-        return obs
 
     def close(self) -> None:
         """Closes every environment."""
@@ -213,22 +222,25 @@ class EnvPoolEnv:
 
     backend = "envpool"
 
-    def __init__(self, env_id: str, num_envs: int, seed: int, **kwargs: Any):
+    def __init__(self, pool: Any):
+        self.num_envs, self._pool = len(pool), pool
+        self.observation_space = self._pool.observation_space
+        self.action_space = self._pool.action_space
+        self._dtype = self.action_space.dtype
+
+    @staticmethod
+    def make(env_id: str, num_envs: int, seed: int, **kwargs: Any) -> "EnvPoolEnv":
+        """A pool of `num_envs` copies of one of EnvPool's tasks."""
         import envpool
 
         options = {"num_threads": min(num_envs, available_cores()), **kwargs}
         if "post_constraint" in envpool.make_spec(env_id).config._fields:
             # Without it EnvPool leaves contact forces at zero, silently.
             options.setdefault("post_constraint", True)
-        self.name, self.num_envs = env_id, num_envs
-        self._pool = envpool.make(
-            env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options
-        )
-        self.observation_space = self._pool.observation_space
-        self.action_space = self._pool.action_space
-        self._dtype = self.action_space.dtype
+        pool = envpool.make(env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options)
+        return EnvPoolEnv(pool)
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Resets all environments."""
         return self._pool.reset()[0]
 

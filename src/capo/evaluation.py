@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from capo.envs import VectorEnv, make
-from capo.model import Model
+from capo.adapters import encoded, source_of
+from capo.config import UsageError
+from capo.envs import VectorEnv
+from capo.model import Model, check_fit
 
 MAX_ENVS = 32
 SEED_OFFSET = 1_000_003
@@ -44,16 +46,28 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    model: Model, episodes: int = 20, seed: int | None = None, deterministic: bool = True
+    model: Model,
+    episodes: int = 20,
+    seed: int | None = None,
+    deterministic: bool = True,
+    env: Any = None,
 ) -> Evaluation:
-    """Plays `episodes` episodes in fresh environments of the model's own task."""
+    """Plays `episodes` episodes in fresh environments of the model's own task, or in `env`.
+
+    `env` is an id, a Gymnasium Env, a function that makes one, a VectorEnv or an EnvPool.
+    """
+    if episodes < 1:
+        raise UsageError(f"episodes is {episodes}; it must be at least 1")
     config = model.config
     seed = (config.seed + SEED_OFFSET if seed is None else seed) % 2**31
-    env = make(config.env_id, min(episodes, MAX_ENVS), seed, config.backend)
+    source = source_of(config.env_id if env is None else env, config.backend)
+    played = source.make(min(episodes, MAX_ENVS), seed)
     try:
-        return play(model, env, episodes, deterministic, np.random.default_rng(seed))
+        check_fit(model, played.observation_space, played.action_space, source.name)
+        return play(model, played, episodes, deterministic, np.random.default_rng(seed))
     finally:
-        env.close()
+        if source.fixed is None:
+            played.close()
 
 
 def play(
@@ -67,6 +81,7 @@ def play(
     quota[: episodes % env.num_envs] += 1
     total, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
     result = Evaluation([], [])
+    env = encoded(env, model.config)
     obs = env.reset()
     while quota.any():
         step = env.step(model.act(obs, deterministic, rng))

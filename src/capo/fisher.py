@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Num, Shaped
 
 from capo.families import Family
 from capo.krylov import HostVector, natural_gradient
@@ -69,7 +69,7 @@ class Decomposition(NamedTuple):
 
 
 def fisher_operator(
-    policy: Policy, obs: Float[Array, "n obs"]
+    policy: Policy, obs: Shaped[Array, "n *obs"]
 ) -> tuple[Vector, Callable[[Vector], Vector]]:
     """The flat parameters and v ↦ F v, averaged over the observations."""
     flat, unravel = ravel_pytree(policy)

@@ -4,6 +4,7 @@ The file is safetensors: arrays by name and a JSON header. Reading it runs no co
 """
 
 import dataclasses
+import functools
 import json
 import os
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from capo.config import Config, UsageError
-from capo.envs import check_spaces, to_env
+from capo.envs import to_env
 from capo.families import family_for
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
-from capo.normalize import RunningStats, as_float32
+from capo.normalize import RunningStats
+from capo.observations import Encoder, lead_of, prepare, settle
 
 FORMAT = "capo-model"
 SCHEMA = 1
@@ -44,15 +46,15 @@ class Model:
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> np.ndarray:
-        """Actions for one observation or a batch of them, within the action space.
+        """Actions for one encoded observation or a batch of them, within the action space.
 
-        The most likely action, or one drawn from the policy with `rng`.
+        The most likely action, or one drawn from the policy with `rng`. A flat Box is its own code;
+        `predict` takes the observations of every space.
         """
-        obs, shape = np.asarray(obs), self.observation_space.shape
-        if obs.shape[-1:] != shape or obs.ndim > 2:
+        obs, shape = np.asarray(obs), self.encoder.shape
+        if obs.shape not in (shape, (*obs.shape[:1], *shape)):
             raise UsageError(f"an observation has shape {shape} or (n, *{shape}), not {obs.shape}")
-        seen = self.obs_stats.normalize(obs) if self.config.normalize_obs else as_float32(obs)
-        dist = self.policy(seen)
+        dist = self.policy(prepare(self.config, self.obs_stats, obs))
         family = self.policy.family
         if deterministic:
             action = family.mode(dist)
@@ -60,6 +62,34 @@ class Model:
             noise = family.noise(rng or np.random.default_rng(), dist.shape[:-1])
             action = family.sample(dist, noise)
         return to_env(self.action_space, action)
+
+    def predict(
+        self,
+        observation: Any,
+        state: np.ndarray | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Actions for an observation of the environment, or n of them, as in Stable-Baselines3.
+
+        `state` is what the last call returned, None at the beginning: the earlier frames of a model
+        with `frame_stack`, which begin anew where `episode_start` is true. Others need neither.
+        """
+        lead = lead_of(self.observation_space, observation)
+        encoder = self.encoder
+        frame = encoder(observation, lead)
+        fresh = encoder.first(frame)
+        stack = fresh if state is None else encoder.then(state, frame)
+        if state is not None and episode_start is not None:
+            began = np.reshape(episode_start, (*lead, *[1] * (fresh.ndim - len(lead))))
+            stack = np.where(began, fresh, stack)
+        return self.act(stack, deterministic, rng), stack if encoder.frames > 1 else None
+
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """What turns the environment's observations into what the network reads."""
+        return Encoder.of(self.config, self.observation_space)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one safetensors file, whole or not at all."""
@@ -118,8 +148,9 @@ def _assemble(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Model:
 
 def blank_model(config: Config, observation_space: gym.Space, action_space: gym.Space) -> Model:
     """A model of the right shapes that has learned nothing."""
+    config = settle(config, observation_space)
     networks = init_networks(config, observation_space, action_space)
-    stats = (RunningStats.init(observation_space.shape or ()), RunningStats.init())
+    stats = (Encoder.of(config, observation_space).blank_stats(), RunningStats.init())
     return Model(config, observation_space, action_space, *networks, *stats)
 
 
@@ -127,13 +158,41 @@ def init_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> tuple[Policy, Critic]:
     """Fresh networks for these spaces, from the configuration's seed, on the host."""
-    check_spaces(observation_space)
-    assert observation_space.shape is not None
-    size, family = observation_space.shape[0], family_for(action_space)
+    config = settle(config, observation_space)
+    encoder, family = Encoder.of(config, observation_space), family_for(action_space)
     policy_key, critic_key = jax.random.split(jax.random.key(config.seed))
-    policy = init_policy(policy_key, size, family, config.hidden, config.state_dependent_std)
-    critic = init_critic(critic_key, size, config.hidden)
+    policy = init_policy(policy_key, encoder, family, config)
+    critic = init_critic(critic_key, encoder, config)
     return to_host((policy, critic))
+
+
+def check_fit(model: Model, observation: gym.Space, action: gym.Space, what: str) -> None:
+    """Refuses an environment whose spaces are not the model's, with every difference named."""
+    pairs = (
+        ("observation", model.observation_space, observation),
+        ("action", model.action_space, action),
+    )
+    wrong = [
+        f"the {name} space of the model is {ours}, that of the environment {theirs}"
+        for name, ours, theirs in pairs
+        if not _alike(ours, theirs)
+    ]
+    if wrong:
+        raise UsageError(f"the model does not fit {what}: {'; '.join(wrong)}")
+
+
+def _alike(ours: gym.Space, theirs: gym.Space) -> bool:
+    """Equal, but for the bounds and the precision of Boxes, which a network does not depend on."""
+    match ours, theirs:
+        case (gym.spaces.Box(), gym.spaces.Box()):
+            kinds = [np.issubdtype(space.dtype, np.floating) for space in (ours, theirs)]
+            return ours.shape == theirs.shape and kinds[0] == kinds[1]
+        case (gym.spaces.Dict(), gym.spaces.Dict()):
+            same = list(ours) == list(theirs)
+            return same and all(_alike(ours[key], theirs[key]) for key in ours)
+        case (gym.spaces.Tuple(), gym.spaces.Tuple()):
+            return len(ours) == len(theirs) and all(map(_alike, ours, theirs))
+    return ours == theirs
 
 
 def _named(tree: Any) -> dict[str, Any]:
@@ -173,6 +232,10 @@ def space_to_json(space: gym.Space) -> dict[str, Any]:
             return {"type": "MultiDiscrete", **lists}
         case gym.spaces.MultiBinary():
             return {"type": "MultiBinary", "n": int(np.prod(space.n))}
+        case gym.spaces.Dict():
+            return {"type": "Dict", "spaces": [[k, space_to_json(s)] for k, s in space.items()]}
+        case gym.spaces.Tuple():
+            return {"type": "Tuple", "spaces": [space_to_json(part) for part in space]}
     raise UsageError(f"the space {space} cannot be saved")
 
 
@@ -191,4 +254,8 @@ def space_from_json(saved: dict[str, Any]) -> gym.Space:
             return gym.spaces.MultiDiscrete(saved["nvec"], start=saved["start"])
         case "MultiBinary":
             return gym.spaces.MultiBinary(saved["n"])
+        case "Dict":
+            return gym.spaces.Dict([(k, space_from_json(part)) for k, part in saved["spaces"]])
+        case "Tuple":
+            return gym.spaces.Tuple([space_from_json(part) for part in saved["spaces"]])
     raise ValueError(f"unknown space {saved['type']!r}")

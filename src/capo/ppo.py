@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Num, Shaped
 
 from capo.config import Config
 from capo.networks import Policy
@@ -14,7 +14,7 @@ from capo.networks import Policy
 class Samples(NamedTuple):
     """The batch as the experts see it, time and environments in one axis."""
 
-    obs: Float[Array, "n obs"]
+    obs: Shaped[Array, "n *obs"]
     actions: Num[Array, "n *event"]
     dist: Float[Array, "n params"]
     log_prob: Float[Array, " n"]

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from capo.config import Config
 from capo.envs import EnvError, VectorEnv, to_env
 from capo.networks import Policy
 from capo.normalize import RunningStats, as_float32, discounted_returns
+from capo.observations import Encoder, prepare
 
 
 class Batch(NamedTuple):
@@ -19,8 +20,8 @@ class Batch(NamedTuple):
     `next_obs` is the observation each action led to, the true final one where an episode ended.
     """
 
-    obs: Float[Any, "steps envs obs"]
-    next_obs: Float[Any, "steps envs obs"]
+    obs: Shaped[Any, "steps envs *obs"]
+    next_obs: Shaped[Any, "steps envs *obs"]
     actions: Num[Any, "steps envs *event"]
     rewards: Float[Any, "steps envs"]
     terminated: Bool[Any, "steps envs"]
@@ -38,13 +39,16 @@ class Collector(NamedTuple):
     episode_length: np.ndarray
 
     @staticmethod
-    def init(env: VectorEnv) -> "Collector":
+    def init(env: VectorEnv, config: Config) -> "Collector":
         """Resets the environments and starts the statistics."""
+        stats = Encoder.of(config, env.observation_space).blank_stats()
+        return Collector.begin(env, stats, RunningStats.init())
+
+    @staticmethod
+    def begin(env: VectorEnv, obs_stats: RunningStats, return_stats: RunningStats) -> "Collector":
+        """Resets the environments and goes on with statistics there are."""
         zeros = np.zeros(env.num_envs)
-        shape = env.observation_space.shape or ()
-        return Collector(
-            env.reset(), RunningStats.init(shape), RunningStats.init(), zeros, zeros, zeros
-        )
+        return Collector(env.reset(), obs_stats, return_stats, zeros, zeros, zeros)
 
 
 class Episodes(NamedTuple):
@@ -72,19 +76,20 @@ def collect(
     obs = state.obs
     for t in range(steps):
         raw_obs[t] = obs
-        seen = state.obs_stats.normalize(obs) if config.normalize_obs else as_float32(obs)
+        seen = prepare(config, state.obs_stats, obs)
         action = policy.family.sample(policy(seen), noise[t])
         obs, raw_next[t], rewards[t], *ends[:, t] = env.step(to_env(env.action_space, action))
         _check_finite(t, raw_obs[t], raw_next[t], rewards[t])
         actions.append(action)
     done = ends[0] | ends[1]
-    obs_stats = state.obs_stats.update(raw_obs.reshape(-1, *obs.shape[1:]))
+    encoder = Encoder.of(config, env.observation_space)
+    obs_stats = encoder.update_stats(state.obs_stats, raw_obs.reshape(-1, *obs.shape[1:]))
     returns, accumulators = discounted_returns(rewards, done, state.accumulators, config.gamma)
     return_stats = state.return_stats.update(returns.reshape(-1))
     used = state.obs_stats if state.obs_stats.seen else obs_stats
-    normal = used.normalize if config.normalize_obs else as_float32
+    before, after = (prepare(config, used, raw) for raw in (raw_obs, raw_next))
     scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
-    batch = Batch(normal(raw_obs), normal(raw_next), np.stack(actions), scaled, ends[0], ends[1])
+    batch = Batch(before, after, np.stack(actions), scaled, ends[0], ends[1])
     episodes, running = _episodes(rewards, done, state)
     return Collector(obs, obs_stats, return_stats, accumulators, *running), batch, episodes
 

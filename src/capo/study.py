@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Float
 
+from capo.adapters import encoded
 from capo.config import Config, UsageError
 from capo.consensus import tree_pick
 from capo.diagnostics import agreement, experience, predicted_ratio, unstack
@@ -58,9 +59,9 @@ def trials(
     config = model.config.replace(algo="ppo", seed=seed, **plain)
     rate = jnp.float32(learning_rate or config.learning_rate)
     moments = init_optimizer(config, model.policy)
-    env = make(config.env_id, config.num_envs, seed, config.backend)
+    env = encoded(make(config.env_id, config.num_envs, seed, config.backend), config)
     try:
-        collector = Collector.init(env)
+        collector = Collector.init(env, config)
         for index in range(batches + 1):
             stats = {"obs_stats": model.obs_stats, "return_stats": model.return_stats}
             collector, batch, _ = collect(

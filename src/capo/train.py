@@ -10,17 +10,27 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from capo.adapters import encoded
 from capo.config import Config, UsageError
 from capo.diagnostics import diagnose, diagnosed, experience
 from capo.envs import VectorEnv, make
 from capo.experts import prepare_devices
 from capo.methods import method_of, resolve, warmup_of
 from capo.model import Model
+from capo.observations import Encoder, settle
 from capo.rollout import Batch, Collector, collect
 from capo.update import TrainState, generation, init
 
 RETURN_WINDOW = 100
 """Episodes that the reported return is the mean of."""
+
+
+class Recent(NamedTuple):
+    """The last episodes' returns and lengths, and whether the warmup goes on."""
+
+    returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+    warming: bool = True
 
 
 class Generation(NamedTuple):
@@ -29,6 +39,7 @@ class Generation(NamedTuple):
     number: int
     state: TrainState
     collector: Collector
+    recent: Recent
     model: Model
     info: dict[str, float]
 
@@ -45,10 +56,15 @@ def compile_generation(
     """Compiles ahead what a run will call, on a made-up batch; returns the seconds it took."""
     prepare_devices()
     began = time.perf_counter()
-    state = init(config, observation_space, action_space)
+    config = settle(config, observation_space)
+    state, encoder = (
+        init(config, observation_space, action_space),
+        Encoder.of(config, observation_space),
+    )
     shape = (config.num_steps, config.num_envs)
     rng = np.random.default_rng(0)
-    obs = rng.standard_normal((*shape, *(observation_space.shape or ())), np.float32)
+    dtype = encoder.dtype if encoder.image else np.float32
+    obs = rng.standard_normal((*shape, *encoder.shape), np.float32).astype(dtype)
     family = state.policy.family
     noise = family.noise(rng, shape)
     actions = family.sample(np.zeros((*shape, family.size), np.float32), noise)
@@ -66,34 +82,40 @@ def _warms_up(config: Config) -> bool:
     return method_of(config.algo).wide and config.warmup > 0
 
 
-def generations(config: Config, env: VectorEnv | None = None) -> Iterator[Generation]:
+def generations(
+    config: Config, env: VectorEnv | None = None, start: Generation | None = None
+) -> Iterator[Generation]:
     """Trains, yielding after every generation; the whole run is a function of the configuration.
 
-    An environment that is passed in is the caller's to close.
+    An environment that is passed in is the caller's to close. With `start`, goes on from there:
+    `total_steps` then counts from the beginning, and the environments must stand where they stood.
     """
     config = resolve(config)
     prepare_devices()
     if env is not None:
-        yield from _loop(config, env)
+        yield from _loop(settle(config, env.observation_space), encoded(env, config), start)
         return
     env = make(config.env_id, config.num_envs, config.seed, config.backend)
     try:
-        yield from _loop(config, env)
+        yield from _loop(settle(config, env.observation_space), encoded(env, config), start)
     finally:
         env.close()
 
 
-def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
+def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[Generation]:
     if env.num_envs != config.num_envs:
         raise UsageError(f"num_envs is {config.num_envs}, but {env.num_envs} environments came in")
     spaces = (env.observation_space, env.action_space)
-    state, collector = init(config, *spaces), Collector.init(env)
+    if start is None:
+        state, collector, recent = init(config, *spaces), Collector.init(env, config), Recent()
+    else:
+        _, state, collector, recent, *_ = start
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
-    returns: deque[float] = deque(maxlen=RETURN_WINDOW)
-    lengths: deque[int] = deque(maxlen=RETURN_WINDOW)
-    warming, looked_at = _warms_up(config), diagnosed(config)
+    returns = deque(recent.returns, maxlen=RETURN_WINDOW)
+    lengths = deque(recent.lengths, maxlen=RETURN_WINDOW)
+    warming, looked_at = recent.warming and _warms_up(config), diagnosed(config)
     began = time.perf_counter()
-    for index in range(config.generations):
+    for index in range(start.number + 1 if start else 0, config.generations):
         warming = warming and not _warm(config, index, returns)
         started = time.perf_counter()
         rng = np.random.default_rng([config.seed, index])
@@ -126,7 +148,8 @@ def _loop(config: Config, env: VectorEnv) -> Iterator[Generation]:
         }
         stats = (collector.obs_stats, collector.return_stats)
         model = Model(config, *spaces, state.policy, state.critic, *stats)
-        yield Generation(index, state, collector, model, row)
+        recent = Recent(tuple(returns), tuple(lengths), warming)
+        yield Generation(index, state, collector, recent, model, row)
 
 
 def learn(config: Config, env: VectorEnv | None = None) -> Model:

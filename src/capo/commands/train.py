@@ -34,6 +34,7 @@ def train(
     from capo.envs import make
     from capo.evaluation import evaluate
     from capo.methods import resolve
+    from capo.observations import settle
     from capo.runs import RunFolder, check_free, default_folder
     from capo.train import compile_generation
 
@@ -43,6 +44,7 @@ def train(
     folder = run_dir or default_folder(config)
     check_free(folder)
     env = make(config.env_id, config.num_envs, config.seed, config.backend)
+    config = settle(config, env.observation_space)
     console = Console(highlight=False, soft_wrap=True)
     console.print(_headline(config, env))
     with console.status("compiling"):
@@ -100,7 +102,8 @@ def _headline(config: Config, env: "VectorEnv") -> str:
     method = method_of(config.algo)
     sizes = f"K={method.width(config)} E={method.depth(config)}"
     batch = f"{config.num_envs}×{config.num_steps} samples × {config.generations} generations"
-    spaces = f"obs {env.observation_space.shape}, act {env.action_space.shape or env.action_space}"
+    seen, done = (space.shape or space for space in (env.observation_space, env.action_space))
+    spaces = f"obs {seen}, act {done}"
     return f"{found} | {config.env_id} on {env.backend}, {spaces} | {config.algo} {sizes}, {batch}"
 
 

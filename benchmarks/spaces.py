@@ -1,0 +1,114 @@
+"""PPO against CAPO outside Gaussian control: trains the grid, writes the table of results.md.
+
+python benchmarks/spaces.py                  train what is missing, then write
+python benchmarks/spaces.py --write-only     only write, from the runs there are
+"""
+
+import argparse
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+import grid
+from capo.envs import make
+from grid import ROOT
+
+RUNS = ROOT / "runs" / "spaces"
+PAGE = ROOT / "docs" / "results.md"
+ALGOS = ("ppo", "capo")
+RANDOM_EPISODES = 100
+
+
+class Task(NamedTuple):
+    """What is trained, for how long, and with what beyond the defaults."""
+
+    env: str
+    actions: str
+    steps: str
+    seeds: int
+    words: str = "--num-steps 128"
+
+
+PIXELS = "--num-steps 128 --epochs 4 --minibatches 8 --entropy-coef 0.01 --diagnostics 0"
+TASKS = (
+    Task("CartPole-v1", "Discrete(2)", "100k", 5),
+    Task("Acrobot-v1", "Discrete(3)", "200k", 5),
+    Task("tasks:Thrusters-v0", "MultiBinary(4)", "200k", 5),
+    Task("tasks:Joystick-v0", "MultiDiscrete(5, 5)", "200k", 5),
+    Task("MinAtar/Breakout-v1", "Discrete(3), pixels", "300k", 3, PIXELS),
+    Task("LunarLander-v3", "Discrete(4)", "500k", 5),
+)
+
+
+def folder(task: Task, algo: str, seed: int):
+    name = task.env.replace("/", "-").replace(":", "-")
+    return RUNS / f"{name}__{algo}__{seed}"
+
+
+def train() -> None:
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    )
+    grid.train(
+        (
+            folder(task, algo, seed),
+            [task.env, "--algo", algo, "--seed", str(seed), "-n", task.steps, *task.words.split()],
+        )
+        for task in TASKS
+        for seed in range(1, task.seeds + 1)
+        for algo in ALGOS
+    )
+
+
+def random_return(task: Task) -> float:
+    """The mean return of uniformly random actions."""
+    env = make(task.env, 8, 0)
+    env.action_space.seed(0)
+    env.reset()
+    total, returns = np.zeros(8), []
+    while len(returns) < RANDOM_EPISODES:
+        step = env.step(np.stack([env.action_space.sample() for _ in range(8)]))
+        total += step.reward
+        done = step.terminated | step.truncated
+        returns += total[done].tolist()
+        total[done] = 0.0
+    env.close()
+    return float(np.mean(returns[:RANDOM_EPISODES]))
+
+
+def table() -> str:
+    lines = [
+        "| | actions | steps | random | `ppo` | `capo` |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for task in TASKS:
+        name = task.env.removeprefix("tasks:")
+        cells = [cell(task, algo) for algo in ALGOS]
+        start = f"| {name} | {task.actions} | {task.steps} | {random_return(task):.1f} |"
+        lines.append(f"{start} {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(task: Task, algo: str) -> str:
+    """12.3 ± 4.5 (n), or that it was not run."""
+    found = [folder(task, algo, seed) for seed in range(1, task.seeds + 1)]
+    values = [grid.evaluation(run) for run in found if (run / "eval.json").exists()]
+    if not values:
+        return "not run"
+    return f"{np.mean(values):.1f} ± {grid.standard_error(values):.1f} ({len(values)})"
+
+
+def main() -> None:
+    """Trains, then writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write-only", action="store_true")
+    options = parser.parse_args()
+    if not options.write_only:
+        train()
+    grid.fill(PAGE, "spaces", table())
+    print(table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Whatever a user calls an environment, as the vector environments of the loop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from capo.config import Config, UsageError
+from capo.envs import EnvError, EnvPoolEnv, GymnasiumEnv, Step, VectorEnv, make, quiet
+from capo.observations import Encoder
+
+
+class EncodedEnv:
+    """A vector environment whose observations are what the network reads."""
+
+    def __init__(self, env: VectorEnv, encoder: Encoder):
+        self.backend, self.num_envs = env.backend, env.num_envs
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self._env, self._encoder, self._lead = env, encoder, (env.num_envs,)
+        self._stack = np.empty(0)
+
+    def reset(self) -> np.ndarray:
+        """Resets all environments."""
+        frame = self._encoder(self._env.reset(), self._lead)
+        self._stack = self._encoder.first(frame)
+        return self._stack
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Steps all environments; where an episode ended, the stack of frames begins anew."""
+        raw = self._env.step(actions)
+        reached = self._encoder.then(self._stack, self._encoder(raw.next_obs, self._lead))
+        fresh = self._encoder.first(self._encoder(raw.obs, self._lead))
+        done = (raw.terminated | raw.truncated).reshape(-1, *[1] * (fresh.ndim - 1))
+        self._stack = np.where(done, fresh, reached)
+        return raw._replace(obs=self._stack, next_obs=reached)
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._env.close()
+
+
+def encoded(env: VectorEnv, config: Config) -> VectorEnv:
+    """The environment as the network is to see it."""
+    encoder = Encoder.of(config, env.observation_space)
+    return env if encoder.plain or isinstance(env, EncodedEnv) else EncodedEnv(env, encoder)
+
+
+class GymnasiumVectorEnv:
+    """A vector environment of Gymnasium's, brought to reset in the same step."""
+
+    backend = "gymnasium vector"
+
+    def __init__(self, env: gym.vector.VectorEnv, seed: int):
+        self.num_envs, self._env, self._seed = env.num_envs, env, seed
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        if self._mode is AutoresetMode.NEXT_STEP and not _resets_on_request(env.unwrapped):
+            raise UsageError(
+                f"{type(env.unwrapped).__name__} resets in the step after an episode's end, which "
+                "would put resets into the batch; make it with autoreset_mode=SAME_STEP or "
+                'DISABLED, or with gym.make_vec(…, vectorization_mode="sync")'
+            )
+
+    def reset(self) -> Any:
+        """Resets all environments from the seed."""
+        return self._env.reset(seed=self._seed)[0]
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Steps all environments and resets those whose episode ended."""
+        try:
+            found, reward, terminated, truncated, info = self._env.step(actions)
+        except Exception as error:
+            raise EnvError(f"the vector environment failed: {error}") from error
+        done = terminated | truncated
+        obs = next_obs = found
+        if done.any() and self._mode is AutoresetMode.SAME_STEP:
+            next_obs = _replace_rows(self.observation_space, found, done, info["final_obs"])
+        elif done.any():
+            next_obs = _copy(found)
+            obs = self._env.reset(options={"reset_mask": done})[0]
+        return Step(obs, next_obs, reward, terminated, truncated)
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._env.close()
+
+
+def _resets_on_request(env: Any) -> bool:
+    """Whether `reset_mask` also takes back the reset that the next step would do."""
+    if isinstance(env, AsyncVectorEnv):
+        return bool(env.shared_memory)
+    return isinstance(env, SyncVectorEnv)
+
+
+def _copy(obs: Any) -> Any:
+    if isinstance(obs, dict):
+        return {key: _copy(part) for key, part in obs.items()}
+    return tuple(map(_copy, obs)) if isinstance(obs, tuple) else np.array(obs)
+
+
+def _replace_rows(space: gym.Space, obs: Any, rows: np.ndarray, values: Any) -> Any:
+    """A copy of a batch of observations with some rows taken from a list of observations."""
+    if isinstance(space, gym.spaces.Dict):
+        return {
+            key: _replace_rows(part, obs[key], rows, [v and v[key] for v in values])
+            for key, part in space.items()
+        }
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(
+            _replace_rows(part, obs[i], rows, [v and v[i] for v in values])
+            for i, part in enumerate(space)
+        )
+    copied = np.array(obs)
+    for row in np.flatnonzero(rows):
+        copied[row] = values[row]
+    return copied
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a learner's environments come from."""
+
+    name: str
+    make: Callable[[int, int], VectorEnv]
+    """(how many, seed) ↦ environments."""
+    fixed: int | None
+    """How many there are, if that is not ours to choose: they are the user's own, made once."""
+
+
+def source_of(env: Any, backend: str = "auto") -> Source:
+    """Takes an id, a Gymnasium Env, a function that makes one, a VectorEnv, or an EnvPool."""
+    if isinstance(env, str):
+        return Source(env, lambda n, seed: make(env, n, seed, backend), None)
+    if isinstance(env, Source):
+        return env
+    if hasattr(env, "all_env_ids"):
+        return _pool_source(env)
+    if isinstance(env, gym.vector.VectorEnv):
+        name = _name(env)
+        return Source(name, lambda _, seed: GymnasiumVectorEnv(env, seed), env.num_envs)
+    if isinstance(env, gym.Env):
+        name = _name(env)
+        return Source(name, lambda _, seed: GymnasiumEnv(lambda: env, 1, seed, name), 1)
+    if isinstance(env, VectorEnv):
+        return Source(type(env).__name__, lambda _, __: env, env.num_envs)
+    if callable(env):
+        return _factory_source(env)
+    raise UsageError(
+        f"an environment is an id, a gymnasium.Env, a function that makes one, a "
+        f"gymnasium.vector.VectorEnv or an EnvPool, not {type(env).__name__}"
+    )
+
+
+def _factory_source(factory: Callable[[], Any]) -> Source:
+    with quiet():
+        first = factory()
+    if not isinstance(first, gym.Env):
+        raise UsageError(f"the function must make a gymnasium.Env, it made {type(first).__name__}")
+    name = _name(first)
+    first.close()
+    return Source(name, lambda n, seed: GymnasiumEnv(factory, n, seed, name), None)
+
+
+def _pool_source(pool: Any) -> Source:
+    settings = pool.config
+    if settings["batch_size"] != settings["num_envs"]:
+        raise UsageError("an EnvPool must step all its environments: batch_size = num_envs")
+    if not isinstance(pool, gym.vector.VectorEnv):
+        raise UsageError('an EnvPool must speak Gymnasium: envpool.make(…, env_type="gymnasium")')
+    name = type(pool).__name__.removesuffix("GymnasiumEnvPool")
+    return Source(name, lambda _, __: EnvPoolEnv(pool), settings["num_envs"])
+
+
+def _name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec is not None else type(env.unwrapped).__name__

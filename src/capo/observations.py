@@ -1,0 +1,244 @@
+"""What a network is shown of an observation: a flat vector, or an image with its channels last.
+
+Flat: a Box is flattened row by row; a Discrete is a one-hot code, a MultiDiscrete one after the
+other; a Dict or Tuple is its parts one after the other, in the order of the space (Gymnasium sorts
+the keys of a plain dict). Images: channels go last, whichever way they came. With `frames` above 1
+the last so many observations follow each other on the last axis, the newest at the end.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from capo.config import Config, UsageError
+from capo.normalize import RunningStats, as_float32
+
+HIDDEN = {"mlp": (64, 64), "cnn": (128,)}
+ACTIVATION = {"mlp": "tanh", "cnn": "relu"}
+LARGEST_SMALL_IMAGE = 35
+
+
+def settle(config: Config, space: gym.Space) -> Config:
+    """The configuration with the network that its `auto` fields mean for this observation space."""
+    network = config.network
+    if network == "auto":
+        network = "cnn" if is_image(space) else "mlp"
+    hidden = config.hidden or (HIDDEN[network] if not _large(network, space) else (512,))
+    activation = ACTIVATION[network] if config.activation == "auto" else config.activation
+    return config.replace(network=network, hidden=hidden, activation=activation)
+
+
+def is_image(space: gym.Space) -> bool:
+    """Whether a network should read the space as an image without being told to."""
+    return (
+        isinstance(space, gym.spaces.Box)
+        and len(space.shape) == 3
+        and space.dtype
+        in (
+            np.uint8,
+            np.bool_,
+        )
+    )
+
+
+def _large(network: str, space: gym.Space) -> bool:
+    return network == "cnn" and min(Encoder(space, True).shape[:2]) > LARGEST_SMALL_IMAGE
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Observations of `space` to what the network reads."""
+
+    space: gym.Space
+    image: bool
+    frames: int = 1
+
+    def __post_init__(self) -> None:
+        if self.image:
+            if not isinstance(self.space, gym.spaces.Box) or len(self.space.shape) not in (2, 3):
+                raise UsageError(
+                    f"a CNN cannot read the observation space {self.space}; "
+                    "it must be a Box of shape (H, W), (H, W, C) or (C, H, W)"
+                )
+        elif not _is_supported(self.space):
+            raise UsageError(
+                f"the observation space {self.space} is not supported; it must be a Box, Discrete, "
+                "MultiDiscrete or MultiBinary, or a Dict or Tuple of these"
+            )
+
+    @staticmethod
+    def of(config: Config, space: gym.Space) -> "Encoder":
+        """The encoder that a configuration asks for."""
+        return Encoder(space, settle(config, space).network == "cnn", config.frame_stack)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing to do."""
+        flat = isinstance(self.space, gym.spaces.Box) and len(self.space.shape) == 1
+        return flat and self.frames == 1
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """The shape of one encoded observation."""
+        if not self.image:
+            return (_size(self.space),)
+        shape = tuple(self.space.shape or ())
+        if len(shape) == 2:
+            return (*shape, 1)
+        return (*shape[1:], *shape[:1]) if _first(shape) else shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what the network reads: `frames` observations on the last axis."""
+        *rest, last = self.frame_shape
+        return (*rest, last * self.frames)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Images and floating numbers keep theirs; the rest is float32."""
+        return np.dtype(_dtype(self.space, self.image))
+
+    @property
+    def scale(self) -> float:
+        """What brings a pixel to [0, 1]: 1/255 if the space reaches 255, else 1."""
+        return 1 / 255 if self.image and np.max(getattr(self.space, "high", 0)) == 255 else 1.0
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Which numbers of a flat observation are codes of 0 and 1, not measurements."""
+        return np.tile(np.concatenate(_codes(self.space)), self.frames)
+
+    def __call__(self, obs: Any, lead: tuple[int, ...] = ()) -> np.ndarray:
+        """Encodes an observation, or n of them with `lead` = (n,), of one frame."""
+        if not self.image:
+            return _flatten(self.space, obs, lead)
+        obs, shape = np.asarray(obs), self.space.shape or ()
+        if len(shape) == 2:
+            return obs[..., None]
+        return np.moveaxis(obs, -3, -1) if _first(shape) else obs
+
+    def first(self, frame: np.ndarray) -> np.ndarray:
+        """The stack at the beginning of an episode: the same frame over and over."""
+        return np.concatenate([frame] * self.frames, axis=-1)
+
+    def then(self, stack: np.ndarray, frame: np.ndarray) -> np.ndarray:
+        """The stack after one more frame: the oldest goes."""
+        return np.concatenate([stack[..., frame.shape[-1] :], frame], axis=-1)
+
+    def blank_stats(self) -> RunningStats:
+        """Statistics of the right shape; images need none."""
+        return RunningStats.init(() if self.image else self.shape)
+
+    def update_stats(self, stats: RunningStats, rows: np.ndarray) -> RunningStats:
+        """Takes rows of encoded observations in. Codes stay as they are, and so do images."""
+        if self.image:
+            return stats
+        stats, codes = stats.update(rows), self.codes
+        if not codes.any():
+            return stats
+        return stats._replace(
+            mean=np.where(codes, 0.0, stats.mean), var=np.where(codes, 1.0, stats.var)
+        )
+
+
+def prepare(config: Config, stats: RunningStats, obs: np.ndarray) -> np.ndarray:
+    """What the network's first layer gets: standardised by `stats`, if asked for; images as is."""
+    if config.network == "cnn":
+        return obs
+    return stats.normalize(obs) if config.normalize_obs else as_float32(obs)
+
+
+def lead_of(space: gym.Space, obs: Any) -> tuple[int, ...]:
+    """() for one observation, (n,) for n of them; anything else is refused with what is wanted."""
+    for lead in ((), _front(space, obs)):
+        if mismatch(space, obs, lead) is None:
+            return lead
+    wanted = mismatch(space, obs, ())
+    raise UsageError(f"{wanted}; several at once have one axis more in front")
+
+
+def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | None:
+    """What is wrong with the shape of an observation, in words; None if nothing is."""
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        kind = dict if isinstance(space, gym.spaces.Dict) else (tuple, list)
+        keys = [key for key, _ in _parts(space)]
+        if not isinstance(obs, kind):
+            return f"an observation has the parts {keys}, this is {type(obs).__name__}"
+        if isinstance(obs, dict) and set(obs) != set(keys):
+            return f"an observation has the parts {keys}, not {sorted(obs)}"
+        found = ((key, mismatch(part, obs[key], lead)) for key, part in _parts(space))
+        return next((f"in part {key!r}, {wrong}" for key, wrong in found if wrong), None)
+    shape = (*lead, *(space.shape or ()))
+    if np.shape(obs) == shape:
+        return None
+    return f"an observation has shape {shape}, not {np.shape(obs)}"
+
+
+def stack(space: gym.Space, observations: list[Any]) -> Any:
+    """Several observations as one, each part with an axis in front."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: stack(part, [obs[key] for obs in observations]) for key, part in _parts(space)}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(stack(part, [obs[key] for obs in observations]) for key, part in _parts(space))
+    return np.stack(observations)
+
+
+def _parts(space: gym.Space) -> list[tuple[Any, gym.Space]]:
+    parts = getattr(space, "spaces", {})
+    return list(parts.items() if isinstance(parts, dict) else enumerate(parts))
+
+
+def _front(space: gym.Space, obs: Any) -> tuple[int, ...]:
+    """The length of the first axis of the first part."""
+    while isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)) and _parts(space):
+        key, space = _parts(space)[0]
+        try:
+            obs = obs[key]
+        except (KeyError, IndexError, TypeError):
+            return ()
+    return np.shape(obs)[:1]
+
+
+def _is_supported(space: gym.Space) -> bool:
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        return bool(_parts(space)) and all(_is_supported(part) for _, part in _parts(space))
+    flat = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
+    return isinstance(space, flat)
+
+
+def _size(space: gym.Space) -> int:
+    return gym.spaces.flatdim(space)
+
+
+def _flatten(space: gym.Space, obs: Any, lead: tuple[int, ...]) -> np.ndarray:
+    match space:
+        case gym.spaces.Dict() | gym.spaces.Tuple():
+            parts = [_flatten(part, obs[key], lead) for key, part in _parts(space)]
+            return np.concatenate(parts, axis=-1, dtype=np.float32)
+        case gym.spaces.Discrete():
+            return np.eye(int(space.n), dtype=np.float32)[np.asarray(obs, int) - int(space.start)]
+        case gym.spaces.MultiDiscrete():
+            digits = (np.asarray(obs, int) - space.start).reshape(*lead, -1)
+            codes = (np.eye(n, dtype=np.float32) for n in space.nvec.ravel().tolist())
+            return np.concatenate([code[digits[..., i]] for i, code in enumerate(codes)], axis=-1)
+        case gym.spaces.MultiBinary():
+            return np.asarray(obs, np.float32).reshape(*lead, -1)
+    return np.asarray(obs, _dtype(space, False)).reshape(*lead, -1)
+
+
+def _dtype(space: gym.Space, image: bool) -> Any:
+    keep = isinstance(space, gym.spaces.Box) and (image or np.issubdtype(space.dtype, np.floating))
+    return space.dtype if keep else np.float32
+
+
+def _codes(space: gym.Space) -> list[np.ndarray]:
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        return [codes for _, part in _parts(space) for codes in _codes(part)]
+    return [np.full(_size(space), not isinstance(space, gym.spaces.Box))]
+
+
+def _first(shape: tuple[int, ...]) -> bool:
+    """Whether the channels of a 3-D image come first: there are fewer of them than pixels."""
+    return shape[0] < shape[-1]
