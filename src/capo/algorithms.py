@@ -5,7 +5,7 @@ import dataclasses
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -22,13 +22,14 @@ from capo.networks import Policy, to_host
 from capo.ppo import init_optimizer
 from capo.rollout import Collector
 from capo.runs import RunFolder, find_model
-from capo.train import Generation, Recent, generations
+from capo.train import Generation, Recent, compile_generation, generations
 from capo.update import TrainState
 
 POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "mlp"}
 """The names of Stable-Baselines3, and the networks they mean here."""
 BATCH = Config.num_envs * Config.num_steps
 SUFFIX = ".safetensors"
+Learner = TypeVar("Learner", bound="Algorithm")
 
 
 class Algorithm:
@@ -97,12 +98,12 @@ class Algorithm:
         return 0 if self._last is None else (self._last.number + 1) * self._config.batch_size
 
     def learn(
-        self,
+        self: Learner,
         total_timesteps: int,
         callback: Callback | Sequence[Callback] | None = None,
         progress_bar: bool = True,
         run_dir: str | Path | None = None,
-    ) -> Self:
+    ) -> Learner:
         """Learns from `total_timesteps` more steps, in whole batches.
 
         A second call goes on where the first ended; the learning rate then falls to 0 over all
@@ -119,7 +120,7 @@ class Algorithm:
             if run_dir is not None:
                 recorders.append(stack.enter_context(self._recorded(Path(run_dir), env.backend)))
             if progress_bar:
-                recorders.append(stack.enter_context(_shown(config, start)))
+                recorders.append(stack.enter_context(_shown(config, env, start)))
             follow(generations(config, env, start), [self._keep, *callbacks, *recorders])
         return self
 
@@ -196,7 +197,7 @@ class Algorithm:
         self._model.save(_with_suffix(Path(path)))
 
     @classmethod
-    def load(cls, path: str | Path, env: Any = None) -> Self:
+    def load(cls: type[Learner], path: str | Path, env: Any = None) -> Learner:
         """Reads what `save` wrote, or the model of a run folder; loading runs no code.
 
         Without `env` the model's own task is made when it is needed. Learning begins with the
@@ -311,12 +312,14 @@ def _with_suffix(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _shown(config: Config, start: Generation | None) -> Iterator[Callback]:
-    """The live line, as a callback."""
+def _shown(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[Callback]:
+    """The live line, as a callback; compiles first, so that its clock measures learning."""
     from rich.console import Console
 
     from capo.console import Progress
 
-    before = 0 if start is None else start.number + 1
-    with Progress(Console(), config, before).running() as progress:
+    console, before = Console(), 0 if start is None else start.number + 1
+    with console.status("compiling"):
+        compile_generation(config, env.observation_space, env.action_space)
+    with Progress(console, config, before).running() as progress:
         yield lambda _, info: progress.show(info)

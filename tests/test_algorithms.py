@@ -1,0 +1,328 @@
+"""The classes: the gestures of Stable-Baselines3 over the same loop."""
+
+import json
+import math
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import capo
+from capo import (
+    CAPO,
+    PPO,
+    CheckpointCallback,
+    EvalCallback,
+    Model,
+    StopOnReturn,
+    UsageError,
+    generations,
+)
+from capo.algorithms import ALGORITHMS
+from capo.methods import METHODS
+from probes import Target, small, vector
+from test_consensus import same
+
+FIELDS = {
+    name: value
+    for name, value in small().to_dict().items()
+    if name not in ("env_id", "algo", "seed", "network", "total_steps")
+}
+BATCH = 64
+
+
+class Seen(gym.Env):
+    """Target's pay, seen in two parts, one of them an image's worth of nothing."""
+
+    observation_space = gym.spaces.Dict(
+        {"flag": gym.spaces.Discrete(2), "side": gym.spaces.Box(-1, 1, (1,), np.float32)}
+    )
+    action_space = gym.spaces.Box(-0.5, 0.5, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side = float(self.np_random.choice([-1.0, 1.0]))
+        return self._see(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(np.asarray(action, np.float32))
+        paid = -float((action[0] - self.side / 2) ** 2)
+        self.side = float(self.np_random.choice([-1.0, 1.0]))
+        return self._see(), paid, True, False, {}
+
+    def _see(self):
+        return {"flag": int(self.side > 0), "side": np.full(1, 3 * self.side, np.float32)}
+
+
+class Picture(gym.ObservationWrapper):
+    """Target seen as a 5 × 5 image, bright on the left or on the right."""
+
+    observation_space = gym.spaces.Box(0, 255, (5, 5, 1), np.uint8)
+
+    def observation(self, obs):
+        image = np.zeros((5, 5, 1), np.uint8)
+        image[:, : 2 if obs[0] < 0 else None] = 255
+        return image
+
+
+def learner(cls=PPO, env=Target, policy="MlpPolicy", **changes):
+    return cls(policy, env, seed=1, **{**FIELDS, **changes})
+
+
+def learn(steps=2, cls=PPO, **changes):
+    return learner(cls, **changes).learn(steps * BATCH, progress_bar=False)
+
+
+def test_there_is_a_class_for_every_method():
+    assert {a.algo for a in ALGORITHMS} == set(METHODS)
+    assert all(getattr(capo, a.__name__) is a for a in ALGORITHMS)
+
+
+@pytest.mark.parametrize("cls", [PPO, CAPO])
+def test_learning_is_the_loop(cls):
+    model = learn(4, cls)
+    config = small(cls.algo, total_steps=4 * BATCH)
+    last = list(generations(config, vector(Target, seed=1)))[-1]
+    assert same(model.policy, last.model.policy)
+    assert model.num_timesteps == 4 * BATCH
+
+
+@pytest.mark.parametrize("cls", [PPO, CAPO])
+def test_learning_again_goes_on(cls):
+    """With a constant learning rate, two calls are one; the warmup ends in the first."""
+    options = {"anneal_lr": False, "warmup": 0.25 if cls is CAPO else 0.0}
+    whole = learn(4, cls, **options)
+    halves = learner(cls, **{**options, "warmup": options["warmup"] * 2})
+    for _ in range(2):
+        halves.learn(2 * BATCH, progress_bar=False)
+    assert halves.num_timesteps == 4 * BATCH
+    assert same(whole.policy, halves.policy)
+    np.testing.assert_equal(whole.model.obs_stats, halves.model.obs_stats)
+
+
+def test_evaluating_between_changes_nothing_where_environments_can_be_made():
+    one, two = learner(anneal_lr=False), learner(anneal_lr=False)
+    one.learn(2 * BATCH, progress_bar=False)
+    two.learn(2 * BATCH, progress_bar=False)
+    result = two.evaluate(7)
+    assert len(result.returns) == 7
+    one.learn(BATCH, progress_bar=False)
+    two.learn(BATCH, progress_bar=False)
+    assert same(one.policy, two.policy)
+
+
+def test_a_single_environment_is_learned_in_and_evaluated():
+    model = learn(2, env=Target(), num_envs=1, num_steps=64)
+    assert (model.config.num_envs, model.config.env_id) == (1, "Target")
+    assert len(model.evaluate(3).returns) == 3
+    model.learn(BATCH, progress_bar=False)
+    assert model.num_timesteps == 3 * BATCH
+    usual = PPO("MlpPolicy", Target())
+    assert usual.config.num_steps == 4096
+
+
+def test_the_schedule_spans_all_steps_asked_for():
+    rates = []
+    model = learner()
+    for _ in range(2):
+        model.learn(
+            2 * BATCH,
+            callback=lambda _, info: rates.append(info["learning_rate"]),
+            progress_bar=False,
+        )
+    np.testing.assert_allclose(rates, [1e-2, 5e-3, 5e-3, 2.5e-3])
+
+
+def test_actions_are_within_the_space_and_stochastic_unless_asked():
+    model = learner(env=Seen)
+    obs = {"flag": np.array([0, 1]), "side": np.array([[-3.0], [3.0]], np.float32)}
+    drawn = np.array([model.predict(obs)[0] for _ in range(50)])
+    assert drawn.shape == (50, 2, 1)
+    assert np.abs(drawn).max() == 0.5, "a deviation of 1 often leaves the space"
+    assert len(np.unique(drawn)) > 2
+    fixed = [model.predict(obs, deterministic=True)[0] for _ in range(2)]
+    np.testing.assert_array_equal(*fixed)
+    one, state = model.predict(
+        {"flag": 0, "side": np.array([-3.0], np.float32)}, deterministic=True
+    )
+    assert state is None
+    np.testing.assert_allclose(one, fixed[0][0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "changes"),
+    [
+        (Seen, "MultiInputPolicy", {"normalize_obs": True}),
+        (lambda: Picture(Target()), "CnnPolicy", {"frame_stack": 2, "hidden": ()}),
+    ],
+    ids=["dict", "image"],
+)
+def test_a_loaded_model_acts_as_the_saved_one_in_a_new_process(env, policy, changes, tmp_path):
+    model = learn(3, env=env, policy=policy, **changes)
+    model.save(tmp_path / "model")
+    space = model.observation_space
+    space.seed(0)
+    obs = [space.sample() for _ in range(4)]
+    np.save(tmp_path / "obs.npy", np.array(obs, object), allow_pickle=True)
+    code = (
+        "import numpy as np, capo; m = capo.PPO.load('model'); state, out = None, []\n"
+        "for o in np.load('obs.npy', allow_pickle=True):\n"
+        "    a, state = m.predict(o if isinstance(o, dict) else np.array(o, np.uint8), state)\n"
+        "    out.append(a)\n"
+        "    out.append(m.predict(o if isinstance(o, dict) else np.array(o, np.uint8), state,"
+        " deterministic=True)[0])\n"
+        "np.save('actions.npy', np.array(out))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    state, wanted = None, []
+    here = PPO.load(tmp_path / "model.safetensors")
+    for o in obs:
+        action, state = here.predict(o, state)
+        wanted += [action, model.predict(o, state, deterministic=True)[0]]
+    np.testing.assert_array_equal(np.load(tmp_path / "actions.npy"), np.array(wanted))
+
+
+@pytest.mark.parametrize("cls", [PPO, CAPO])
+def test_a_small_picture_is_learned_from(cls):
+    """Half of what is seen is the best action; a blind policy gets −0.25 at best."""
+    model = learn(30, cls, env=lambda: Picture(Target()), policy="CnnPolicy", hidden=(16,))
+    assert model.evaluate(40).mean > -0.05
+
+
+def test_going_on_after_loading(tmp_path):
+    model = learn(3)
+    model.save(tmp_path / "model.safetensors")
+    loaded = PPO.load(tmp_path / "model.safetensors", env=Target)
+    assert same(loaded.policy, model.policy)
+    loaded.learn(2 * BATCH, progress_bar=False)
+    assert loaded.num_timesteps == 2 * BATCH
+    assert loaded.model.obs_stats.seen == 5 * BATCH, "the statistics go on"
+    assert not same(loaded.policy, model.policy)
+
+
+def test_another_environment_must_fit(tmp_path):
+    model = learner()
+    with pytest.raises(UsageError) as error:
+        model.set_env("CartPole-v1")
+    said = str(error.value)
+    assert (
+        "does not fit CartPole-v1: the observation space of the model is Box(-1.0, 1.0, (1,)"
+        in said
+    )
+    assert "the action space of the model is Box" in said
+    model.set_env(lambda: gym.wrappers.TimeLimit(Target(), 5))
+    model.learn(BATCH, progress_bar=False)
+    model.save(tmp_path / "m")
+    with pytest.raises(UsageError, match=r"is a ppo model; load it with PPO\.load"):
+        CAPO.load(tmp_path / "m")
+    with pytest.raises(UsageError, match="does not fit CartPole-v1"):
+        PPO.load(tmp_path / "m", env="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"policy": "LstmPolicy"}, "unknown policy 'LstmPolicy'; there are MlpPolicy, CnnPolicy"),
+        ({"n_epochs": 3}, "there is no field 'n_epochs' in capo.Config; did you mean epochs?"),
+        ({"total_steps": 3}, "there is no field 'total_steps'"),
+        ({"env": Target(), "num_envs": 4}, "num_envs is 4, but 1 environments came in"),
+    ],
+)
+def test_mistakes_are_told(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        learner(**arguments)
+
+
+def test_too_few_steps_are_refused_and_change_nothing():
+    model = learner()
+    with pytest.raises(UsageError, match="10 steps are fewer than one batch"):
+        model.learn(10)
+    assert model.num_timesteps == 0
+
+
+def test_a_callback_sees_every_generation_and_may_stop():
+    seen = []
+
+    def look(step, info):
+        seen.append((step.number, info["steps"], step.model.config.algo))
+        return step.number < 1
+
+    model = learner()
+    model.learn(5 * BATCH, callback=look, progress_bar=False)
+    assert seen == [(0, BATCH, "ppo"), (1, 2 * BATCH, "ppo")]
+    assert model.num_timesteps == 2 * BATCH
+
+
+def test_stop_on_return():
+    model = learner()
+    model.learn(9 * BATCH, callback=StopOnReturn(-math.inf), progress_bar=False)
+    assert model.num_timesteps == BATCH
+    model.learn(2 * BATCH, callback=StopOnReturn(math.inf), progress_bar=False)
+    assert model.num_timesteps == 3 * BATCH
+
+
+def test_the_best_model_is_kept(tmp_path):
+    watch = EvalCallback(every=2, episodes=5, best_path=tmp_path / "best" / "m.safetensors")
+    rows = []
+    model = learner().learn(
+        6 * BATCH, callback=[watch, lambda _, info: rows.append(info)], progress_bar=False
+    )
+    assert [steps for steps, _ in watch.results] == [2 * BATCH, 4 * BATCH, 6 * BATCH]
+    means = [result.mean for _, result in watch.results]
+    assert [row["eval/return"] for row in rows if "eval/return" in row] == means
+    best = Model.load(tmp_path / "best" / "m.safetensors")
+    assert same(best.policy, watch.best.policy)
+    assert watch.best_return == max(means)
+    again = model.evaluate(5)
+    assert again == watch.results[-1][1], "the same episodes each time"
+
+
+def test_an_evaluation_needs_environments_of_its_own():
+    model = learner(env=Target(), num_envs=1, num_steps=64)
+    with pytest.raises(UsageError, match=r"EvalCallback needs environments of its own"):
+        model.learn(BATCH, callback=EvalCallback(), progress_bar=False)
+
+
+def test_checkpoints_are_kept_to_a_number(tmp_path):
+    saving = CheckpointCallback(tmp_path, every=2, keep=2)
+    model = learner().learn(7 * BATCH, callback=saving, progress_bar=False)
+    names = [f"model_{n * BATCH}.safetensors" for n in (6, 7)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
+    assert same(Model.load(tmp_path / names[1]).policy, model.policy)
+
+
+def test_a_callbacks_error_ends_the_run_with_everything_saved(tmp_path):
+    saving = CheckpointCallback(tmp_path / "saved", every=100)
+
+    def fail(step, info):
+        if step.number == 2:
+            raise RuntimeError("out of cheese")
+
+    model = learner()
+    with pytest.raises(RuntimeError, match="out of cheese"):
+        model.learn(
+            9 * BATCH, callback=[fail, saving], progress_bar=False, run_dir=tmp_path / "run"
+        )
+    assert model.num_timesteps == 3 * BATCH
+    for file in (
+        tmp_path / "saved" / f"model_{3 * BATCH}.safetensors",
+        tmp_path / "run/model.safetensors",
+    ):
+        assert same(Model.load(file).policy, model.policy)
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
+    model.learn(BATCH, progress_bar=False)
+    assert model.num_timesteps == 4 * BATCH
+
+
+def test_a_run_folder_is_left(tmp_path, capsys):
+    model = learner().learn(3 * BATCH, run_dir=tmp_path / "run")
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(row)["steps"] for row in rows] == [64, 128, 192]
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["hidden"] == [16]
+    result = json.loads((tmp_path / "run" / "eval.json").read_text())
+    assert result["returns"] == model.evaluate(20).returns
+    assert "192/192 steps" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="already holds a run"):
+        model.learn(BATCH, run_dir=tmp_path / "run")
