@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-peers lint format learning diagnostics bench-acting bench-diagnostics clean
+.PHONY: train test test-peers lint format learning spaces diagnostics bench-acting bench-diagnostics clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
@@ -26,6 +26,10 @@ format: .venv/.installed-dev
 # 36 runs of a million steps: about an hour on two cores.
 learning: .venv/.installed-dev
 	$(BIN)/python benchmarks/learning.py
+
+# 56 runs of 100k to 500k steps: about an hour on two cores.
+spaces: .venv/.installed-spaces
+	$(BIN)/python benchmarks/spaces.py
 
 # 60 runs of a million steps: about an hour and a half on two cores.
 diagnostics: .venv/.installed-dev
@@ -53,6 +57,11 @@ bench-acting: .venv/.installed-dev
 .venv/.installed-peers: .venv/.installed-dev
 	@echo "installing Stable-Baselines3 into .venv"
 	@$(PIP) 'torch==2.13.0' --editable '.[sb3]'
+	@touch $@
+
+.venv/.installed-spaces: .venv/.installed-dev
+	@echo "installing MinAtar and Box2D into .venv"
+	@$(PIP) --editable '.[box2d,minatar]'
 	@touch $@
 
 clean:
