@@ -2,7 +2,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-peers lint format learning spaces diagnostics bench-acting bench-diagnostics clean
+.PHONY: train test test-peers lint format docs docs-serve learning spaces diagnostics \
+  bench-acting bench-diagnostics clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
@@ -22,6 +23,14 @@ lint: .venv/.installed-dev
 format: .venv/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site, into site/; a broken link, an unknown name or a page that nothing leads to is an error.
+docs: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "built: site/index.html"
+
+docs-serve: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # 36 runs of a million steps: about an hour on two cores.
 learning: .venv/.installed-dev
@@ -64,5 +73,10 @@ bench-acting: .venv/.installed-dev
 	@$(PIP) --editable '.[box2d,minatar]'
 	@touch $@
 
+.venv/.installed-docs: .venv/.installed
+	@echo "installing what the site is built with into .venv"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist site

@@ -1,41 +1,156 @@
-"""Nothing is shown that was not executed."""
+"""Nothing is shown that was not executed: examples, code on the pages, commands, links.
 
+A comment on the line before a block says that it does not run here: `<!-- not run: why -->`, or
+`<!-- needs: package -->`, which runs where the package is. Such blocks are skipped by name.
+"""
+
+import importlib.util
 import re
 import runpy
+import shlex
+import textwrap
+import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from capo import METHODS
+from capo import METHODS, cli
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"^(?P<mark>[ ]*<!-- .*-->\n)?"
+    r"(?P<indent>[ ]*)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """Code on a page."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    skipped: str
+    """Why it does not run here; empty if it does."""
+
+    def __str__(self):
+        return f"{name(self.page)}:{self.line}"
+
+    def compiled(self):
+        padded = "\n" * self.line + self.code
+        return compile(padded, str(self.page), "exec")
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page, language):
+    text = page.read_text()
+    for found in FENCE.finditer(text):
+        if found["language"] == language:
+            line = text[: found.start("code")].count("\n")
+            code = textwrap.dedent(found["code"])
+            yield Block(page, line, language, code, why_not(found["mark"] or ""))
+
+
+def why_not(mark):
+    if reason := re.search(r"<!-- not run: (.*?) -->", mark):
+        return reason[1]
+    packages = re.search(r"<!-- needs: (.*?) -->", mark)
+    wanted = packages[1].split(", ") if packages else []
+    missing = [package for package in wanted if importlib.util.find_spec(package) is None]
+    return f"needs {', '.join(missing)}" if missing else ""
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A working folder to write to, and a table of methods to add to."""
+    monkeypatch.chdir(tmp_path)
+    methods = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(methods)
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_examples_run(example, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    methods = dict(METHODS)
+def test_examples_run(example, elsewhere, capsys):
     runpy.run_path(str(example), run_name="__main__")
-    METHODS.clear()
-    METHODS.update(methods)
     assert re.search(r"\d", capsys.readouterr().out)
 
 
-def test_the_readmes_python_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert BLOCKS
-    for block in BLOCKS:
-        exec(compile(block, "README.md", "exec"), {})
+PYTHON = {name(page): list(blocks(page, "python")) for page in PAGES}
 
 
-def test_the_readmes_commands_exist():
+@pytest.mark.parametrize("page", [page for page, found in PYTHON.items() if found])
+def test_python_on_the_page_runs(page, elsewhere):
+    """The blocks of a page go on from each other."""
+    namespace = {"__name__": "page"}
+    for block in PYTHON[page]:
+        if not block.skipped:
+            exec(block.compiled(), namespace)
+
+
+@pytest.mark.parametrize(
+    "block", [b for found in PYTHON.values() for b in found if b.skipped], ids=str
+)
+def test_python_that_does_not_run_here(block):
+    block.compiled()
+    pytest.skip(f"{block}: {block.skipped}")
+
+
+def commands():
+    for page in PAGES:
+        for block in blocks(page, "sh"):
+            for line in block.code.replace("\\\n", " ").splitlines():
+                yield name(page), shlex.split(line, comments=True)
+
+
+CAPO = [(page, shlex.join(words)) for page, words in commands() if words[:1] == ["capo"]]
+
+
+@pytest.mark.parametrize(("page", "command"), CAPO)
+def test_commands_are_understood(page, command, monkeypatch, capsys):
+    """As far as the command line reads them; nothing is trained."""
+    monkeypatch.setattr(cli, "_run", lambda call: 0)
+    try:
+        assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    except SystemExit as stop:
+        assert stop.code == 0, "--help"
+
+
+def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make (\S+)", (ROOT / "README.md").read_text(), re.MULTILINE):
-        assert f"\n{target}:" in makefile
+    targets = {words[1] for _, words in commands() if words[:1] == ["make"]}
+    for page in PAGES:
+        targets |= set(re.findall(r"`make ([\w-]+)`", page.read_text()))
+    assert targets
+    for target in targets:
+        assert f"\n{target}:" in makefile, target
 
 
-def test_local_links_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+def test_extras_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for page in PAGES:
+        for extras in re.findall(r"(?:capo-rl|\.)\[([\w,]+)\]'", page.read_text()):
+            assert set(extras.split(",")) <= set(project["optional-dependencies"]), page
+
+
+def anchors(page):
+    """What GitHub and the site make of a page's headings."""
+    text = FENCE.sub("", page.read_text())
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_local_links_lead_somewhere(page):
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
