@@ -4,6 +4,7 @@ A comment on the line before a block says that it does not run here: `<!-- not r
 `<!-- needs: package -->`, which runs where the package is. Such blocks are skipped by name.
 """
 
+import dataclasses
 import importlib.util
 import re
 import runpy
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-from capo import METHODS, cli
+from capo import METHODS, Config, cli
+from capo.config import flag
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -137,6 +139,21 @@ def test_extras_exist():
     for page in PAGES:
         for extras in re.findall(r"(?:capo-rl|\.)\[([\w,]+)\]'", page.read_text()):
             assert set(extras.split(",")) <= set(project["optional-dependencies"]), page
+
+
+def test_the_names_of_others_are_matched_by_names_that_exist():
+    """The second column of the tables for those who come from elsewhere."""
+    fields = {field.name for field in dataclasses.fields(Config)}
+    flags = {flag(field) for field in fields} | {
+        f"--no-{field.replace('_', '-')}" for field in fields
+    }
+    text = (ROOT / "docs" / "coming-from.md").read_text()
+    first, _, third = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    for table, known, pattern in ((first, fields, r"`(\w+)`"), (third, flags, r"`(--[\w-]+)")):
+        ours = [row.split(" | ")[1] for row in table.splitlines()[2:]]
+        names = {found for cell in ours for found in re.findall(pattern, cell)}
+        assert len(names) > 10
+        assert names <= known
 
 
 def anchors(page):
