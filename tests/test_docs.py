@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
+import capo
 from capo import METHODS, Config, cli
 from capo.config import flag
 
+pytestmark = pytest.mark.xdist_group("docs")  # they train the same programs: compile them once
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
@@ -154,6 +156,12 @@ def test_the_names_of_others_are_matched_by_names_that_exist():
         names = {found for cell in ours for found in re.findall(pattern, cell)}
         assert len(names) > 10
         assert names <= known
+
+
+def test_the_classes_of_the_methods_are_named_right():
+    page = (ROOT / "docs" / "methods" / "index.md").read_text()
+    rows = re.findall(r"^\| \[`([\w-]+)`\]\([\w-]+\.md\) \| `(\w+)` \|", page, re.MULTILINE)
+    assert {method: getattr(capo, name).algo for method, name in rows} == {m: m for m in METHODS}
 
 
 def anchors(page):

@@ -39,7 +39,7 @@ def fields(definition: ast.ClassDef) -> list[tuple[ast.AnnAssign, str]]:
     """The annotated fields of a class with the string under each."""
     found = []
     for node, after in zip(definition.body, [*definition.body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign):
+        if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
             said = after.value if isinstance(after, ast.Expr) else None
             text = str(said.value).replace("|", r"\|") if isinstance(said, ast.Constant) else ""
             found.append((node, " ".join(text.split())))
