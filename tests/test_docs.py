@@ -141,6 +141,8 @@ def test_extras_exist():
     for page in PAGES:
         for extras in re.findall(r"(?:capo-rl|\.)\[([\w,]+)\]'", page.read_text()):
             assert set(extras.split(",")) <= set(project["optional-dependencies"]), page
+    told = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
+    assert set(told) == set(project["optional-dependencies"]), "the table of extras"
 
 
 def test_the_names_of_others_are_matched_by_names_that_exist():
