@@ -20,7 +20,7 @@ GROUPS = {
     "env_id": "The run",
     "experts": "The update",
     "delta": "After the experts",
-    "hidden": "Networks and data",
+    "network": "Networks and data",
 }
 """The first field of each part of the configuration."""
 
