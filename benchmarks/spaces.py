@@ -6,6 +6,8 @@ python benchmarks/spaces.py --write-only     only write, from the runs there are
 
 import argparse
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +43,7 @@ TASKS = (
 )
 
 
-def folder(task: Task, algo: str, seed: int):
+def folder(task: Task, algo: str, seed: int) -> Path:
     name = task.env.replace("/", "-").replace(":", "-")
     return RUNS / f"{name}__{algo}__{seed}"
 
@@ -79,21 +81,29 @@ def random_return(task: Task) -> float:
 
 def table() -> str:
     lines = [
-        "| | actions | steps | random | `ppo` | `capo` |",
-        "|---|---|---:|---:|---:|---:|",
+        "| | actions | steps | random | `ppo`, at the end | `capo`, at the end "
+        "| `ppo`, on the way | `capo`, on the way |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for task in TASKS:
         name = task.env.removeprefix("tasks:")
-        cells = [cell(task, algo) for algo in ALGOS]
+        cells = [
+            cell(task, algo, value) for value in (grid.evaluation, on_the_way) for algo in ALGOS
+        ]
         start = f"| {name} | {task.actions} | {task.steps} | {random_return(task):.1f} |"
         lines.append(f"{start} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def cell(task: Task, algo: str) -> str:
+def on_the_way(run: Path) -> float:
+    """The training return, averaged over the run: how soon it was learned."""
+    return float(np.mean([row["return"] for row in grid.rows(run) if row["return"] is not None]))
+
+
+def cell(task: Task, algo: str, value: Callable[[Path], float]) -> str:
     """12.3 ± 4.5 (n), or that it was not run."""
     found = [folder(task, algo, seed) for seed in range(1, task.seeds + 1)]
-    values = [grid.evaluation(run) for run in found if (run / "eval.json").exists()]
+    values = [value(run) for run in found if (run / "eval.json").exists()]
     if not values:
         return "not run"
     return f"{np.mean(values):.1f} ± {grid.standard_error(values):.1f} ({len(values)})"

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="make test-peers installs it")
 
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
-from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
-from stable_baselines3.common.monitor import Monitor  # noqa: E402
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 
-from capo import CAPO, PPO  # noqa: E402
+from capo import CAPO, PPO
 
 SIZES = {"num_envs": 4, "num_steps": 32, "minibatches": 4, "epochs": 2, "diagnostics": 0}
 
