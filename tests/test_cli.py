@@ -116,7 +116,7 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("train CartPole-v1 --clip x", "Error parsing --clip: could not convert string to float"),
         ("train CartPole-v1 --carry none", "invalid choice 'none' for argument '--carry'"),
         ("train CartPole-v1 --cilp 1", "Unrecognized options: --cilp, 1; did you mean --clip?"),
-        ("train FrozenLake-v1 --backend gymnasium", "observation space Discrete(16) is not"),
+        ("train CartPole-v1 --network cnn", "a CNN cannot read the observation space Box("),
         ("train CartPole-v1 --eval-episodes -1", "--eval-episodes is -1; it must be at least 0"),
         ("train", "Missing from capo train: ENV"),
         ("eval nowhere", "there is no run nowhere"),

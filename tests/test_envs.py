@@ -114,6 +114,20 @@ def test_a_missing_envpool_is_named(monkeypatch):
         choose_backend("Hopper-v4", "envpool")
 
 
+def test_a_module_may_bring_the_environment():
+    env = make("tasks:Joystick-v0", 2, 0)
+    assert env.reset().shape == (2, 4)
+    with pytest.raises(UsageError, match="asks for a module that is not there: No module named"):
+        make("no_such_module:Joystick-v0", 1, 0)
+
+
+def test_installed_packages_register_their_environments():
+    """They say so in the entry points `gymnasium.envs`, as MinAtar does."""
+    pytest.importorskip("minatar")
+    env = make("MinAtar/Breakout-v1", 1, 0)
+    assert env.observation_space.shape == (10, 10, 4)
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [("Hoper-v4", "Hopper-v4"), ("halfcheetah-v4", "HalfCheetah-v4"), ("CartPole-v7", "CartPole")],

@@ -89,12 +89,21 @@ def _envpool_ids() -> list[str]:
 
 
 def check_registered(env_id: str) -> None:
-    """Refuses an id that Gymnasium does not know, with the nearest that it does."""
-    _register_installed(env_id)
+    """Refuses an id that Gymnasium does not know, with the nearest that it does.
+
+    As in `gymnasium.make`, `module:id` is an id that importing the module registers.
+    """
+    module, _, name = env_id.rpartition(":")
     try:
-        gym.spec(env_id)
+        if module:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"{env_id!r} asks for a module that is not there: {error}") from error
+    _register_installed(name)
+    try:
+        gym.spec(name)
     except (gym.error.Error, ImportError) as error:
-        if env_id in gym.registry:
+        if name in gym.registry:
             raise UsageError(f"environment {env_id!r} cannot be made: {error}") from error
         raise UsageError(f"unknown environment {env_id!r}{_nearest(env_id)}") from error
 

@@ -23,7 +23,7 @@ PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
 
 def default_folder(config: Config) -> Path:
     """runs/{env}__{algo}__{seed}__{time}."""
-    env = config.env_id.replace("/", "-")
+    env = config.env_id.replace("/", "-").replace(":", "-")
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return Path("runs") / f"{env}__{config.algo}__{config.seed}__{stamp}"
 
