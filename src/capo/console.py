@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from capo.config import Config
-from capo.report import compact
+from capo.format import clock, compact
 
 PLAIN_LINES = 20
 """How many progress lines a run prints into a file or a pipe."""
@@ -65,10 +65,3 @@ class Progress:
         if not math.isnan(self._alignment):
             parts.append(f"signal {self._alignment:.0%} of it")
         return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
-
-
-def clock(seconds: float) -> str:
-    """75 as 1:15."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from capo.config import Config
+from capo.format import compact
 from capo.model import write_atomic
 
 BLUE, ORANGE, GRAY = "#2166ac", "#e8871e", "#777777"
@@ -163,11 +164,3 @@ def _save(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     write_atomic(path, buffer.getvalue())
-
-
-def compact(value: float) -> str:
-    """1500 as 1.5k, 1_000_000 as 1M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if math.fabs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
