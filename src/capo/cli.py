@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import os
 import re
 import sys
 
@@ -16,7 +17,17 @@ DESCRIPTION = "Consensus Aggregation for Policy Optimization: train wider, not d
 
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; a mistake in its words is one line on standard error and exit code 2."""
-    words = sys.argv[1:] if argv is None else argv
+    try:
+        code = _main(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as in `capo list | head`; the exit must not try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _main(words: list[str]) -> int:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -29,6 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as stop:
         if stop.code == 2:
             return _fail(_one_line(complaint.getvalue()), 2)
+        sys.stdout.flush()
         raise
     except UsageError as error:
         return _fail(str(error), 2)

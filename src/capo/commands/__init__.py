@@ -2,6 +2,12 @@
 
 from capo.commands.diagnose import diagnose
 from capo.commands.evaluate import evaluate_run
+from capo.commands.listing import list_runs
 from capo.commands.train import train
 
-COMMANDS = {"train": train, "eval": evaluate_run, "diagnose": diagnose}
+COMMANDS = {
+    "train": train,
+    "eval": evaluate_run,
+    "diagnose": diagnose,
+    "list": list_runs,
+}

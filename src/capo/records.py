@@ -1,0 +1,192 @@
+"""Run folders as they are found: read whatever is there, and say what is wrong with the rest."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from capo.config import UsageError
+
+MARKS = {"config.json", "metrics.jsonl"}
+"""The files that make a folder a run."""
+LARGEST = 1e30
+"""Beyond this a number is taken for damage; it would overflow as soon as it is squared or drawn."""
+
+
+class Score(NamedTuple):
+    """How good a run's policy is at the end, as far as its folder says."""
+
+    value: float
+    """Mean return; not a number if no episode ended."""
+    error: float
+    """Its standard error over the episodes of the evaluation."""
+    evaluated: bool
+    """Whether it is the evaluation's, not the last training return."""
+
+    @property
+    def mark(self) -> str:
+        """A star if the last training return stands for an evaluation."""
+        return "*" if not self.evaluated and not math.isnan(self.value) else ""
+
+
+class Record(NamedTuple):
+    """One run folder, read."""
+
+    path: Path
+    config: dict[str, Any]
+    manifest: dict[str, Any]
+    rows: list[dict[str, Any]]
+    evaluation: dict[str, Any]
+
+    @property
+    def env_id(self) -> str:
+        """The environment."""
+        return self.config["env_id"]
+
+    @property
+    def algo(self) -> str:
+        """The method."""
+        return self.config["algo"]
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.config["seed"]
+
+    @property
+    def steps(self) -> int:
+        """Environment steps done."""
+        return int(self.rows[-1]["steps"]) if self.rows else 0
+
+    @property
+    def asked(self) -> float:
+        """Environment steps asked for."""
+        return number(self.config.get("total_steps"))
+
+    @property
+    def status(self) -> str:
+        """running, finished, interrupted or failed."""
+        return str(self.manifest.get("status", "unknown"))
+
+    @property
+    def seconds(self) -> float:
+        """Wall time: of the run, or up to the last row of one that has not ended."""
+        last = self.rows[-1].get("seconds") if self.rows else None
+        return number(self.manifest.get("wall_seconds", last))
+
+    @property
+    def started(self) -> datetime | None:
+        """When it began, in the time zone of the run."""
+        try:
+            found = datetime.fromisoformat(str(self.manifest.get("started")))
+            found.timestamp()  # A year that no clock has shown is refused here.
+        except (ValueError, OverflowError, OSError):
+            return None
+        return found
+
+    @property
+    def began(self) -> float:
+        """The same in seconds since the epoch; before everything else if nobody knows."""
+        return self.started.timestamp() if self.started else -math.inf
+
+    @property
+    def score(self) -> Score:
+        """The evaluation, or else the last training return."""
+        value = number(self.evaluation.get("mean"))
+        if not math.isnan(value):
+            return Score(value, number(self.evaluation.get("standard_error")), True)
+        returns = self.curve("return")[1]
+        return Score(float(returns[-1]) if len(returns) else math.nan, math.nan, False)
+
+    def curve(self, key: str) -> tuple[np.ndarray, np.ndarray]:
+        """Steps and values of a key of metrics.jsonl, where it has a value."""
+        found = {float(row["steps"]): number(row.get(key)) for row in self.rows}
+        pairs = sorted((step, value) for step, value in found.items() if not math.isnan(value))
+        steps, values = np.array(pairs, float).reshape(-1, 2).T
+        return steps, values
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """Every run folder at or below the paths, once, in the order of the paths and of names."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"there is no run or folder {path}")
+        for folder in _below(path):
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def _below(path: Path) -> Iterator[Path]:
+    for root, folders, files in os.walk(path):
+        if set(files) >= MARKS:
+            folders.clear()
+            yield Path(root)
+        else:
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def read(folder: Path) -> Record:
+    """Reads a run folder; if something in it is not what a run writes, one line says what.
+
+    There may be no manifest and no evaluation yet.
+    """
+    config = _object(folder / "config.json")
+    for key, kind in (("env_id", str), ("algo", str), ("seed", int)):
+        if not isinstance(config.get(key), kind):
+            raise UsageError(f"{folder / 'config.json'} has no {key}")
+    manifest, result = (
+        _object(file) if (file := folder / name).exists() else {}
+        for name in ("manifest.json", "eval.json")
+    )
+    return Record(folder, config, manifest, rows(folder), result)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl; a last line that is still being written is left out."""
+    file = folder / "metrics.jsonl"
+    *lines, rest = _text(file).split("\n")
+    found = []
+    for index, line in enumerate(lines, 1):
+        row = _parsed(line)
+        if not _is_row(row):
+            raise UsageError(f"{file} is damaged: line {index} is not a row of metrics")
+        found.append(row)
+    row = _parsed(rest)
+    return [*found, row] if _is_row(row) else found
+
+
+def _is_row(found: Any) -> bool:
+    return isinstance(found, dict) and not math.isnan(number(found.get("steps")))
+
+
+def number(value: Any) -> float:
+    """A number that a run can have come by, or not a number for anything else in a file."""
+    good = isinstance(value, int | float) and abs(value) < LARGEST
+    return float(value) if good else math.nan
+
+
+def _object(file: Path) -> dict[str, Any]:
+    found = _parsed(_text(file))
+    if not isinstance(found, dict):
+        raise UsageError(f"{file} is damaged: it is not a JSON object")
+    return found
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
