@@ -1,5 +1,6 @@
 """The commands, a file each. What is heavy is imported where it is needed: --help is quick."""
 
+from capo.commands.compare import compare_runs
 from capo.commands.diagnose import diagnose
 from capo.commands.evaluate import evaluate_run
 from capo.commands.listing import list_runs
@@ -9,5 +10,6 @@ COMMANDS = {
     "train": train,
     "eval": evaluate_run,
     "diagnose": diagnose,
+    "compare": compare_runs,
     "list": list_runs,
 }
