@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import grid
+from capo import records
 from grid import ROOT
 
 RUNS, PAGE = ROOT / "runs" / "cost", ROOT / "docs" / "diagnostics.md"
@@ -31,7 +32,7 @@ def main() -> None:
     for env, algo in CASES:
         folder = RUNS / f"{env}__{algo}"
         train(folder, env, algo)
-        rows = grid.rows(folder)
+        rows = records.rows(folder)
         whole, part = rows[-1]["seconds"], sum(row["diagnose_seconds"] for row in rows)
         cells = (env, f"`{algo}`", f"{whole:.0f}", f"{part:.1f}", f"{part / whole:.1%}")
         lines.append(f"| {' | '.join(cells)} |")

@@ -13,7 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import grid
-from grid import ROOT
+from capo import records
+from capo.statistics import standard_error
+from grid import NOT_RUN, ROOT
 
 PAGE, PICTURE = ROOT / "docs" / "diagnostics.md", ROOT / "docs" / "depth.png"
 DEPTH, WIDTH = ROOT / "runs" / "depth", ROOT / "runs" / "width"
@@ -23,7 +25,6 @@ EPOCHS = (2, 4, 6, 10, 15, 20, 40)
 ALGOS = ("capo-avg", "capo")
 SEEDS = (1, 2, 3)
 BLUE, ORANGE, GRAY = "#2166ac", "#e8871e", "#777777"
-NOT_RUN = "not run"
 
 # What the paper states. Signal, waste and total are c², ‖ε‖² and their sum, in 10⁻³.
 PAPER_HOPPER = {
@@ -73,7 +74,7 @@ def train() -> None:
 
 def looked_at(folder: Path) -> list[Row]:
     """The rows with a diagnosis: ten evenly spaced, and the last."""
-    return [row for row in grid.rows(folder) if "fisher/total" in row]
+    return [row for row in records.rows(folder) if "fisher/total" in row]
 
 
 def spaced(folder: Path) -> list[Row]:
@@ -88,8 +89,8 @@ def last(folder: Path) -> list[Row]:
 
 def mean(folders: list[Path], key: str, of: Callable[[Path], list[Row]]) -> tuple[float, float]:
     """Mean over seeds of the mean over updates, and its standard error."""
-    values = [float(np.mean([row[key] for row in of(folder)])) for folder in folders]
-    return float(np.mean(values)), grid.standard_error(values)
+    values = np.array([np.mean([row[key] for row in of(folder)]) for folder in folders])
+    return float(values.mean()), float(standard_error(values))
 
 
 def cell(folders: list[Path], key: str, of=spaced, digits: int = 3, scale: float = 1.0) -> str:
@@ -98,14 +99,6 @@ def cell(folders: list[Path], key: str, of=spaced, digits: int = 3, scale: float
         return NOT_RUN
     value, error = mean(folders, key, of)
     return f"{scale * value:.{digits}f} ± {scale * error:.{digits}f}"
-
-
-def returns(folders: list[Path]) -> str:
-    """The evaluation at the end, over seeds."""
-    if not folders:
-        return NOT_RUN
-    values = [grid.evaluation(folder) for folder in folders]
-    return f"{np.mean(values):.0f} ± {grid.standard_error(values):.0f} ({len(values)})"
 
 
 def depth_table(env: str) -> str:
@@ -124,7 +117,7 @@ def depth_table(env: str) -> str:
             paper = f"α {PAPER_HALFCHEETAH[e]:.2f}" if e in PAPER_HALFCHEETAH else "not stated"
         cells = [
             str(e),
-            returns(folders),
+            grid.returns(folders),
             cell(folders, "fisher/signal", digits=1, scale=1e3),
             cell(folders, "fisher/waste", digits=1, scale=1e3),
             cell(folders, "fisher/alignment", digits=2),
@@ -187,7 +180,7 @@ def theorem_table() -> str:
     for env in WIDTH_ENVS:
         for algo in ALGOS:
             folders = grid.finished(WIDTH, f"{env}__{algo}__*")
-            wide = [r for f in folders for r in grid.rows(f) if "consensus/violations" in r]
+            wide = [r for f in folders for r in records.rows(f) if "consensus/violations" in r]
             if not wide:
                 lines.append(f"| {env} | `{algo}` | {NOT_RUN} | | | |")
                 continue
@@ -224,8 +217,8 @@ def draw() -> None:
         axes.set_ylabel("c² and ‖ε‖²")
         axes.grid(alpha=0.2)
         score = axes.twinx()
-        scores = [[grid.evaluation(f) for f in folders] for folders in cells.values()]
-        errors = [grid.standard_error(s) for s in scores]
+        scores = [grid.evaluations(folders) for folders in cells.values()]
+        errors = [float(standard_error(s)) for s in scores]
         score.errorbar(
             list(cells), [np.mean(s) for s in scores], errors, color=GRAY, fmt="s--", ms=4
         )

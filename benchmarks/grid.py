@@ -1,7 +1,5 @@
 """Many runs side by side, each on a core of its own; what is there already is not run again."""
 
-import json
-import math
 import os
 import subprocess
 import sys
@@ -9,10 +7,13 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
-from typing import Any
 
 import numpy as np
 
+from capo import records
+from capo.statistics import standard_error
+
+NOT_RUN = "not run"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -46,19 +47,17 @@ def finished(parent: Path, pattern: str) -> list[Path]:
     return sorted(file.parent for file in parent.glob(f"{pattern}/eval.json"))
 
 
-def evaluation(folder: Path) -> float:
-    """The mean return of the evaluation at the end."""
-    return json.loads((folder / "eval.json").read_text())["mean"]
+def evaluations(folders: list[Path]) -> np.ndarray:
+    """The mean return of the evaluation at the end of each run."""
+    return np.array([records.read(folder).score.value for folder in folders])
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def standard_error(values: list[float]) -> float:
-    """Of the mean; not a number for one value."""
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+def returns(folders: list[Path]) -> str:
+    """1234 ± 56 (3), or that it was not run."""
+    if not folders:
+        return NOT_RUN
+    values = evaluations(folders)
+    return f"{values.mean():.0f} ± {standard_error(values):.0f} ({len(values)})"
 
 
 def fill(page: Path, mark: str, text: str) -> None:

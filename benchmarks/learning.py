@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import grid
+from capo import records
 from grid import ROOT
 
 RUNS = ROOT / "runs" / "learning"
@@ -30,17 +31,9 @@ def table() -> str:
         "|---|" + "---:|" * (len(ALGOS) + 1),
     ]
     for env in ENVS:
-        cells = [cell(env, algo) for algo in ALGOS]
+        cells = [grid.returns(grid.finished(RUNS, f"{env}__{algo}__*")) for algo in ALGOS]
         lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL[env]} |")
     return "\n".join(lines)
-
-
-def cell(env: str, algo: str) -> str:
-    """1234 ± 56 (n), or that it was not run."""
-    values = [grid.evaluation(folder) for folder in grid.finished(RUNS, f"{env}__{algo}__*")]
-    if not values:
-        return "not run"
-    return f"{np.mean(values):.0f} ± {grid.standard_error(values):.0f} ({len(values)})"
 
 
 def draw() -> None:
@@ -66,7 +59,7 @@ def draw() -> None:
 
 def curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Steps in millions and return of a run; the first rows, before an episode ended, are zero."""
-    rows = grid.rows(folder)
+    rows = records.rows(folder)
     steps = np.array([row["steps"] / 1e6 for row in rows])
     return steps, np.array([row["return"] or 0.0 for row in rows])
 
