@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-peers lint format docs docs-serve learning spaces diagnostics \
+.PHONY: train test test-peers test-browser lint format docs docs-serve learning spaces diagnostics \
   bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -14,6 +14,10 @@ test: .venv/.installed-dev
 # The tests that need Stable-Baselines3. The version of PyTorch is one whose plain CPU build is small.
 test-peers: .venv/.installed-peers
 	$(BIN)/python -m pytest tests/peers
+
+# The HTML report in a real browser; needs Debian's packages chromium and chromium-driver.
+test-browser: .venv/.installed-browser
+	$(BIN)/python -m pytest -rs tests/browser
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -76,6 +80,11 @@ bench-acting: .venv/.installed-dev
 .venv/.installed-docs: .venv/.installed
 	@echo "installing what the site is built with into .venv"
 	@$(PIP) --editable '.[docs]'
+	@touch $@
+
+.venv/.installed-browser: .venv/.installed-dev
+	@echo "installing Selenium into .venv"
+	@$(PIP) --editable '.[browser]'
 	@touch $@
 
 clean:
