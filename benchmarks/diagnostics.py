@@ -4,7 +4,6 @@ python benchmarks/diagnostics.py                  train what is missing, then wr
 python benchmarks/diagnostics.py --write-only     only write, from the runs there are
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,10 +229,7 @@ def draw() -> None:
 
 def main() -> None:
     """Trains, then writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write-only", action="store_true")
-    options = parser.parse_args()
-    if not options.write_only:
+    if not grid.write_only(__doc__):
         train()
     for mark, text in {
         "hopper": depth_table("Hopper-v4"),

@@ -1,5 +1,6 @@
 """Many runs side by side, each on a core of its own; what is there already is not run again."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,6 +16,13 @@ from capo.statistics import standard_error
 
 NOT_RUN = "not run"
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def write_only(what: str | None) -> bool:
+    """Whether the command line asks for no training."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--write-only", action="store_true")
+    return parser.parse_args().write_only
 
 
 def train(runs: Iterable[tuple[Path, list[str]]]) -> None:

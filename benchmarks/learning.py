@@ -4,7 +4,6 @@ python benchmarks/learning.py                  train what is missing, then write
 python benchmarks/learning.py --write-only     only write, from the runs there are
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -66,10 +65,7 @@ def curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     """Trains, then writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write-only", action="store_true")
-    options = parser.parse_args()
-    if not options.write_only:
+    if not grid.write_only(__doc__):
         grid.train(
             (
                 RUNS / f"{env}__{algo}__{seed}",

@@ -4,16 +4,16 @@ python benchmarks/spaces.py                  train what is missing, then write
 python benchmarks/spaces.py --write-only     only write, from the runs there are
 """
 
-import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import grid
+from capo import records
 from capo.envs import make
+from capo.statistics import standard_error
 from grid import ROOT
 
 RUNS = ROOT / "runs" / "spaces"
@@ -87,34 +87,33 @@ def table() -> str:
     ]
     for task in TASKS:
         name = task.env.removeprefix("tasks:")
-        cells = [
-            cell(task, algo, value) for value in (grid.evaluation, on_the_way) for algo in ALGOS
-        ]
+        found = [finished(task, algo) for algo in ALGOS]
+        cells = [cell(grid.evaluations(runs)) for runs in found]
+        cells += [cell(on_the_way(runs)) for runs in found]
         start = f"| {name} | {task.actions} | {task.steps} | {random_return(task):.1f} |"
         lines.append(f"{start} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def on_the_way(run: Path) -> float:
-    """The training return, averaged over the run: how soon it was learned."""
-    return float(np.mean([row["return"] for row in grid.rows(run) if row["return"] is not None]))
+def finished(task: Task, algo: str) -> list[Path]:
+    return grid.finished(RUNS, folder(task, algo, 0).name.removesuffix("0") + "*")
 
 
-def cell(task: Task, algo: str, value: Callable[[Path], float]) -> str:
+def on_the_way(runs: list[Path]) -> np.ndarray:
+    """The training return, averaged over each run: how soon it was learned."""
+    return np.array([records.read(run).curve("return")[1].mean() for run in runs])
+
+
+def cell(values: np.ndarray) -> str:
     """12.3 ± 4.5 (n), or that it was not run."""
-    found = [folder(task, algo, seed) for seed in range(1, task.seeds + 1)]
-    values = [value(run) for run in found if (run / "eval.json").exists()]
-    if not values:
-        return "not run"
-    return f"{np.mean(values):.1f} ± {grid.standard_error(values):.1f} ({len(values)})"
+    if not len(values):
+        return grid.NOT_RUN
+    return f"{values.mean():.1f} ± {standard_error(values):.1f} ({len(values)})"
 
 
 def main() -> None:
     """Trains, then writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write-only", action="store_true")
-    options = parser.parse_args()
-    if not options.write_only:
+    if not grid.write_only(__doc__):
         train()
     grid.fill(PAGE, "spaces", table())
     print(table())
