@@ -64,7 +64,7 @@ bench-acting: .venv/.installed-dev
 
 .venv/.installed-dev: pyproject.toml | .venv/bin/python
 	@echo "installing capo and what its tests need into .venv"
-	@$(PIP) --editable '.[dev,envpool]'
+	@$(PIP) --editable '.[dev,envpool,play]'
 	@touch $@ .venv/.installed
 
 .venv/.installed-peers: .venv/.installed-dev

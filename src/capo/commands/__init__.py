@@ -4,12 +4,14 @@ from capo.commands.compare import compare_runs
 from capo.commands.diagnose import diagnose
 from capo.commands.evaluate import evaluate_run
 from capo.commands.listing import list_runs
+from capo.commands.play import play
 from capo.commands.train import train
 
 COMMANDS = {
     "train": train,
     "eval": evaluate_run,
-    "diagnose": diagnose,
+    "play": play,
     "compare": compare_runs,
     "list": list_runs,
+    "diagnose": diagnose,
 }

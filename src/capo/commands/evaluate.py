@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.commands.words import RunPath
+from capo.commands.words import RunPath, check_seed
 from capo.config import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def evaluate_run(
     """
     if episodes < 1:
         raise UsageError(f"--episodes is {episodes}; it must be at least 1")
-    if seed is not None and not 0 <= seed < 2**31:
-        raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
+    check_seed(seed)
     from capo.evaluation import evaluate
     from capo.model import Model
     from capo.runs import find_model
