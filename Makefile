@@ -11,7 +11,7 @@ train: .venv/.installed
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-# The tests that need Stable-Baselines3. The version of PyTorch is one whose plain CPU build is small.
+# The tests that need other projects. The version of PyTorch is one whose plain CPU build is small.
 test-peers: .venv/.installed-peers
 	$(BIN)/python -m pytest tests/peers
 
@@ -68,8 +68,8 @@ bench-acting: .venv/.installed-dev
 	@touch $@ .venv/.installed
 
 .venv/.installed-peers: .venv/.installed-dev
-	@echo "installing Stable-Baselines3 into .venv"
-	@$(PIP) 'torch==2.13.0' --editable '.[sb3]'
+	@echo "installing Stable-Baselines3, ONNX Runtime, W&B and Trackio into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio]'
 	@touch $@
 
 .venv/.installed-spaces: .venv/.installed-dev

@@ -25,7 +25,7 @@ def scalars(file):
 def test_names_are_those_people_know(tmp_path):
     events = Events(tmp_path)
     events.log(ROW)
-    events.close()
+    events.close("finished")
     (file,) = tmp_path.iterdir()
     found = {tag: (step, value) for tag, step, value in scalars(file)}
     expected = {

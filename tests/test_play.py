@@ -64,17 +64,17 @@ def environments(monkeypatch):
     del gym.registry["Stage-v0"], gym.registry["Unseen-v0"]
 
 
-def untrained(env_id: str) -> Model:
+def untrained(env_id: str, **changes) -> Model:
     env = gym.make(env_id)
-    config = small(backend="gymnasium", hidden=(8,)).replace(env_id=env_id)
+    config = small(backend="gymnasium", hidden=(8,), **changes).replace(env_id=env_id)
     model = blank_model(config, env.observation_space, env.action_space)
     env.close()
     return model
 
 
-def decided(env_id: str) -> Model:
+def decided(env_id: str, **changes) -> Model:
     """A policy whose head is large enough that its action depends on what it sees."""
-    model = untrained(env_id)
+    model = untrained(env_id, **changes)
     net = model.policy.net
     head = dataclasses.replace(net, weights=(*net.weights[:-1], net.weights[-1] * 100))
     return dataclasses.replace(model, policy=dataclasses.replace(model.policy, net=head))
@@ -99,8 +99,9 @@ def gif(path):
     return list(frames), list(times)
 
 
-def test_the_episodes_are_those_of_the_evaluation():
-    model = decided("Stage-v0")
+@pytest.mark.parametrize("frames", [1, 3])
+def test_the_episodes_are_those_of_the_evaluation(frames):
+    model = decided("Stage-v0", frame_stack=frames)
     found = record(model, episodes=4, seed=7).episodes
     wanted = evaluate(model, episodes=4, seed=7)
     assert sorted(zip(*found, strict=True)) == sorted(zip(*wanted, strict=True))

@@ -1,6 +1,7 @@
 """TensorBoard event files, with the names that people of the field look for."""
 
 from pathlib import Path
+from typing import Protocol
 
 from tensorboardX import SummaryWriter
 
@@ -25,22 +26,44 @@ NAMES = {
 NOT_A_CURVE = ("generation", "steps", "seconds")
 
 
+Row = dict[str, int | float | None]
+
+
+class Sink(Protocol):
+    """Where the rows of a run go besides metrics.jsonl."""
+
+    def log(self, row: Row) -> None:
+        """Takes a row."""
+        ...
+
+    def close(self, status: str) -> None:
+        """Takes leave; `status` is finished, interrupted or failed."""
+        ...
+
+
+def scalars(row: Row) -> dict[str, float]:
+    """A row under the names that people know, without what is no curve or has no value."""
+    found = {
+        key if "/" in key else NAMES.get(key, f"update/{key}"): value
+        for key, value in row.items()
+        if value is not None and key not in NOT_A_CURVE
+    }
+    if seconds := row.get("seconds"):
+        found["charts/SPS"] = (row["steps"] or 0) / seconds
+    return found
+
+
 class Events:
     """Writes the rows of a run as scalars over environment steps."""
 
     def __init__(self, folder: Path):
         self._writer = SummaryWriter(str(folder))
 
-    def log(self, row: dict[str, int | float | None]) -> None:
+    def log(self, row: Row) -> None:
         """Adds a row; what has no value is left out."""
-        steps = int(row["steps"] or 0)
-        if row["seconds"]:
-            self._writer.add_scalar("charts/SPS", steps / row["seconds"], steps)
-        for key, value in row.items():
-            if value is not None and key not in NOT_A_CURVE:
-                name = key if "/" in key else NAMES.get(key, f"update/{key}")
-                self._writer.add_scalar(name, value, steps)
+        for name, value in scalars(row).items():
+            self._writer.add_scalar(name, value, int(row["steps"] or 0))
 
-    def close(self) -> None:
+    def close(self, status: str) -> None:
         """Writes what is left."""
         self._writer.close()

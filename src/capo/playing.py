@@ -12,7 +12,7 @@ from PIL import Image
 
 from capo.drawing import open_env, window_closed
 from capo.evaluation import SEED_OFFSET, Evaluation
-from capo.model import Model
+from capo.model import Model, check_fit
 
 MAX_STEPS = 1000
 
@@ -91,16 +91,17 @@ def _play(
 
     `look` is told of every step, whether it is an episode's last, and says whether to go on.
     """
+    check_fit(model, env.observation_space, env.action_space, model.config.env_id)
     seed = model.config.seed + SEED_OFFSET if seed is None else seed
     rng = np.random.default_rng(seed % 2**31)
     result = Evaluation([], [])
     for index in range(episodes):
         obs, _ = env.reset(seed=(seed + index) % 2**31)
-        total, length, over = 0.0, 0, False
+        total, length, over, state = 0.0, 0, False, None
         going = look(0, over)
         while going and not over:
-            action = model.act(obs, deterministic, rng)[()]
-            obs, reward, terminated, truncated, _ = env.step(action)
+            action, state = model.predict(obs, state, deterministic=deterministic, rng=rng)
+            obs, reward, terminated, truncated, _ = env.step(action[()])
             total, length = total + float(reward), length + 1
             over = terminated or truncated or length == max_steps
             going = look(length, over)

@@ -157,7 +157,8 @@ def _with_error(
 def _tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.2)
-    axes.legend(framealpha=0.8, edgecolor="none", fontsize=8)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(framealpha=0.8, edgecolor="none", fontsize=8)
 
 
 def _save(figure: Figure, path: Path) -> None:

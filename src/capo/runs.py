@@ -15,8 +15,9 @@ from typing import Any, TextIO
 from capo.config import Config, UsageError
 from capo.envs import available_cores
 from capo.evaluation import Evaluation
-from capo.events import Events
+from capo.events import Events, Sink
 from capo.model import Model, write_json
+from capo.tracking import Service, Tracker
 
 PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
 
@@ -58,11 +59,19 @@ def versions() -> dict[str, str | None]:
 class RunFolder:
     """Writes a run as it happens; every file is whole at all times."""
 
-    def __init__(self, path: Path, config: Config, backend: str):
+    def __init__(
+        self,
+        path: Path,
+        config: Config,
+        backend: str,
+        track: Service | None = None,
+        project: str = "capo",
+    ):
         check_free(path)
         self.path, self.config = path, config
         self.rows: list[dict[str, Any]] = []
         path.mkdir(parents=True, exist_ok=True)
+        self._sinks: list[Sink] = [Tracker(track, project, path, config)] if track else []
         self._manifest = {
             "versions": versions(),
             "backend": backend,
@@ -76,7 +85,7 @@ class RunFolder:
         write_json(path / "config.json", config.to_dict())
         write_json(path / "manifest.json", self._manifest)
         self._metrics: TextIO = (path / "metrics.jsonl").open("w")
-        self._events = Events(path)
+        self._sinks.append(Events(path))
 
     def log(self, row: dict[str, float]) -> None:
         """Appends a row to metrics.jsonl: whole numbers as such, null for what is not finite."""
@@ -84,25 +93,35 @@ class RunFolder:
         self.rows.append(clean)
         self._metrics.write(json.dumps(clean) + "\n")
         self._metrics.flush()
-        self._events.log(clean)
+        for sink in self._sinks:
+            sink.log(clean)
 
-    def finish(self, model: Model, status: str, result: Evaluation | None) -> None:
-        """Writes the model, the evaluation if there was one, the picture and the final manifest."""
-        from capo.report import summary
-
+    def finish(self, model: Model | None, status: str, result: Evaluation | None) -> None:
+        """Writes the model and the evaluation, if there are any, and says how the run ended."""
         self._metrics.close()
-        self._events.close()
-        model.save(self.path / "model.safetensors")
-        title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
+        if model is not None:
+            model.save(self.path / "model.safetensors")
         if result is not None:
             write_json(self.path / "eval.json", result.to_dict())
-            title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
-        summary(self.path / "summary.png", self.config, self.rows, title)
+        for sink in self._sinks:
+            if result is not None:
+                sink.log({"steps": self.rows[-1]["steps"], "evaluation/return": result.mean})
+            sink.close(status)
+        if self.rows:
+            self._draw(result)
         wall = time.monotonic() - self._began
         write_json(
             self.path / "manifest.json",
             {**self._manifest, "status": status, "wall_seconds": round(wall, 3)},
         )
+
+    def _draw(self, result: Evaluation | None) -> None:
+        from capo.report import summary
+
+        title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
+        if result is not None:
+            title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
+        summary(self.path / "summary.png", self.config, self.rows, title)
 
 
 def _plain(value: float) -> int | float | None:

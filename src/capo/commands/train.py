@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -11,6 +11,7 @@ from capo.config import Config, UsageError
 
 if TYPE_CHECKING:
     from capo.envs import VectorEnv
+    from capo.model import Model
     from capo.runs import RunFolder
     from capo.train import Generation
 
@@ -19,6 +20,8 @@ def train(
     config: tyro.conf.OmitArgPrefixes[Config],
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     eval_episodes: int = 20,
+    track: Literal["wandb", "trackio"] | None = None,
+    track_project: Annotated[str, tyro.conf.arg(metavar="NAME")] = "capo",
 ) -> int:
     """Train a policy, evaluate it and leave everything in a run folder.
 
@@ -28,14 +31,16 @@ def train(
         config: Everything that decides the run.
         run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
         eval_episodes: Episodes of the evaluation at the end; 0 for none.
+        track: Send the metrics to this service as well.
+        track_project: The project there.
     """
     from rich.console import Console
 
     from capo.envs import make
-    from capo.evaluation import evaluate
     from capo.methods import resolve
     from capo.observations import settle
     from capo.runs import RunFolder, check_free, default_folder
+    from capo.tracking import check_tracking
     from capo.train import compile_generation
 
     if eval_episodes < 0:
@@ -43,6 +48,8 @@ def train(
     config = resolve(config)
     folder = run_dir or default_folder(config)
     check_free(folder)
+    if track is not None:
+        check_tracking(track)
     env = make(config.env_id, config.num_envs, config.seed, config.backend)
     config = settle(config, env.observation_space)
     console = Console(highlight=False, soft_wrap=True)
@@ -50,22 +57,9 @@ def train(
     with console.status("compiling"):
         seconds = compile_generation(config, env.observation_space, env.action_space)
     console.print(f"compiling took {seconds:.1f} s")
-    run = RunFolder(folder, config, env.backend)
+    run = RunFolder(folder, config, env.backend, track, track_project)
     last = _train_into(run, env, console)
-    if said := _theorem(run.rows):
-        console.print(said)
-    if last.number + 1 < config.generations:
-        console.print(f"interrupted after {last.info['steps']:.0f} steps")
-        run.finish(last.model, "interrupted", None)
-    else:
-        result = evaluate(last.model, eval_episodes) if eval_episodes else None
-        run.finish(last.model, "finished", result)
-        if result is not None:
-            console.print("evaluation: " + in_words(result))
-    where = shlex.quote(str(folder))
-    console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
-    console.print(f"next:       capo eval {where} --episodes 100")
-    return 0 if last.number + 1 == config.generations else 130
+    return _conclude(run, last, eval_episodes, console)
 
 
 def _train_into(run: "RunFolder", env: "VectorEnv", console) -> "Generation":
@@ -81,16 +75,47 @@ def _train_into(run: "RunFolder", env: "VectorEnv", console) -> "Generation":
                 progress.show(last.info)
     except KeyboardInterrupt:
         if last is None:
+            run.finish(None, "interrupted", None)
             raise
     except Exception:
+        run.finish(last and last.model, "failed", None)
         if last is not None:
-            run.finish(last.model, "failed", None)
             console.print(f"stopped by an error; the model so far is in {run.path}")
         raise
     finally:
         env.close()
     assert last is not None
     return last
+
+
+def _conclude(run: "RunFolder", last: "Generation", episodes: int, console) -> int:
+    """Evaluates what was trained to the end, says what there is now; the exit code."""
+    if said := _theorem(run.rows):
+        console.print(said)
+    if interrupted := last.number + 1 < run.config.generations:
+        console.print(f"interrupted after {last.info['steps']:.0f} steps")
+        run.finish(last.model, "interrupted", None)
+    else:
+        _evaluate_into(run, last.model, episodes, console)
+    where = shlex.quote(str(run.path))
+    console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
+    console.print(f"next:       capo eval {where} --episodes 100")
+    return 130 if interrupted else 0
+
+
+def _evaluate_into(run: "RunFolder", model: "Model", episodes: int, console) -> None:
+    """Evaluates and finishes the run; an evaluation that does not end well leaves the model."""
+    from capo.evaluation import evaluate
+
+    try:
+        result = evaluate(model, episodes) if episodes else None
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        run.finish(model, "interrupted" if interrupted else "failed", None)
+        raise
+    run.finish(model, "finished", result)
+    if result is not None:
+        console.print("evaluation: " + in_words(result))
 
 
 def _headline(config: Config, env: "VectorEnv") -> str:
