@@ -5,6 +5,8 @@ import os
 import platform
 import pty
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 
 from capo.cli import _one_line, main
+from capo.commands import COMMANDS
+from capo.screen import example, summary
 
 TINY = ["-n", "512", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
 
@@ -123,6 +127,13 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
         ("eval .", "holds no model.safetensors"),
         ("train CartPole-v1 --diagnostics -1", "--diagnostics is -1; it must be at least 0"),
+        ("play nowhere", "there is no run nowhere"),
+        ("play . --episodes 0", "--episodes is 0; it must be at least 1"),
+        ("play . --seed -1", "--seed is -1; it must be between 0 and"),
+        ("play . --fps 0", "--fps is 0.0; it must be above 0"),
+        ("play . --width 8", "--width is 8; it must be at least 16"),
+        ("play . --max-steps 0", "--max-steps is 0; it must be at least 1"),
+        ("completion cmd", "invalid choice 'cmd'"),
         ("diagnose nowhere", "there is no run nowhere"),
         ("diagnose nowhere.zip", "there is no file nowhere.zip"),
         ("diagnose . --epochs 2,x", "'2,x' is not a list of epochs; write 2,4,6,10"),
@@ -215,3 +226,68 @@ def test_help_names_every_verb_and_flag(capsys):
 def test_help_does_not_start_jax():
     code = "import sys, capo.cli; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
+def test_all_verbs_fit_one_screen(words, capsys):
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for name, function in COMMANDS.items():
+        at = next(i for i, line in enumerate(lines) if line.split()[:1] == [name])
+        assert lines[at].endswith(summary(function))
+        assert len(summary(function)) > 20
+        assert lines[at + 1].strip() == example(function)
+        assert f"capo {name} " in example(function) + " "
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_verb_has_an_example_in_its_help(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Example: {example(COMMANDS[name])}" in said
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"capo \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+
+
+ASK = """
+source ./script
+ask() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _capo
+  echo "${COMPREPLY[*]}"
+}
+"""
+COMPLETIONS = {
+    ("capo", "ev"): "eval",
+    ("capo", "train", "Hopper-v4", "--mini"): "--minibatches",
+    ("capo", "train", "InvertedP"): "InvertedPendulum-v2 InvertedPendulum-v4 InvertedPendulum-v5",
+    ("capo", "train", "Hopper-v4", "--algo", "capo"): "capo-avg capo",
+    ("capo", "train", "Hopper-v4", "--preset", ""): "default paper",
+    ("capo", "play", "run", "--ep"): "--episodes",
+    ("capo", "completion", "b"): "bash",
+    # Nothing of ours, so that bash completes names of files.
+    ("capo", "eval", ""): "",
+    ("capo", "play", "run", "--out", "sc"): "",
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes(tmp_path, capsys):
+    assert main(["completion", "bash"]) == 0
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    asked = "\n".join(shlex.join(["ask", *words]) for words in COMPLETIONS)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ASK + asked + "\ncomplete -p capo"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    *found, registered = done.stdout.splitlines()
+    assert dict(zip(COMPLETIONS, found, strict=True)) == COMPLETIONS
+    assert registered == "complete -o default -F _capo capo"

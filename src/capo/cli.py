@@ -6,13 +6,13 @@ import io
 import os
 import re
 import sys
+from collections.abc import Callable
 
 import tyro
 
 from capo.commands import COMMANDS
 from capo.config import UsageError
-
-DESCRIPTION = "Consensus Aggregation for Policy Optimization: train wider, not deeper."
+from capo.screen import TITLE, screen, version
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,15 +28,16 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
+    if words in ([], ["-h"], ["--help"]):
+        print(screen(COMMANDS))
+        return 0
+    if words == ["--version"]:
+        print(f"capo {version()}")
+        return 0
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            call = tyro.extras.subcommand_cli_from_dict(
-                {name: _later(function) for name, function in COMMANDS.items()},
-                prog="capo",
-                description=DESCRIPTION,
-                args=words,
-            )
+            call = parse(words)
     except SystemExit as stop:
         if stop.code == 2:
             return _fail(_one_line(complaint.getvalue()), 2)
@@ -45,6 +46,16 @@ def _main(words: list[str]) -> int:
     except UsageError as error:
         return _fail(str(error), 2)
     return _run(call)
+
+
+def parse(words: list[str]) -> Callable[[], int]:
+    """The call that the words ask for."""
+    return tyro.extras.subcommand_cli_from_dict(
+        {name: _later(function) for name, function in COMMANDS.items()},
+        prog="capo",
+        description=TITLE,
+        args=words,
+    )
 
 
 def _later(function):

@@ -1,6 +1,7 @@
 """The commands, a file each. What is heavy is imported where it is needed: --help is quick."""
 
 from capo.commands.compare import compare_runs
+from capo.commands.completion import completion
 from capo.commands.diagnose import diagnose
 from capo.commands.evaluate import evaluate_run
 from capo.commands.listing import list_runs
@@ -14,4 +15,5 @@ COMMANDS = {
     "compare": compare_runs,
     "list": list_runs,
     "diagnose": diagnose,
+    "completion": completion,
 }

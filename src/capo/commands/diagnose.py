@@ -51,9 +51,9 @@ def diagnose(
     vec_normalize: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
-    """Show where the KL of a policy's update goes, by depth and by width.
+    """Show where the KL of a policy's update goes, by depth and width.
 
-    Example: capo diagnose runs/Hopper-v4__capo__1__20260101-120000 --epochs 2,10,40
+    Example: capo diagnose runs/Hopper-v4__capo__1__* --epochs 2,10,40
 
     Args:
         run: A run folder, a model file, or a PPO saved by Stable-Baselines3 (.zip).

@@ -18,9 +18,9 @@ def evaluate_run(
     seed: int | None = None,
     as_json: Annotated[bool, tyro.conf.arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
-    """Evaluate a trained policy: mean return, standard error, episode length.
+    """Evaluate a trained policy: mean return, standard error, length.
 
-    Example: capo eval runs/Hopper-v4__capo__1__20260101-120000 --episodes 100
+    Example: capo eval runs/Hopper-v4__capo__1__* --episodes 100
 
     Args:
         run: A run folder or a model file.
