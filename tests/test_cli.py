@@ -133,6 +133,8 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("play . --fps 0", "--fps is 0.0; it must be above 0"),
         ("play . --width 8", "--width is 8; it must be at least 16"),
         ("play . --max-steps 0", "--max-steps is 0; it must be at least 1"),
+        ("export nowhere --onnx policy.onnx", "there is no run nowhere"),
+        ("export nowhere", "Missing from capo export: --onnx"),
         ("completion cmd", "invalid choice 'cmd'"),
         ("diagnose nowhere", "there is no run nowhere"),
         ("diagnose nowhere.zip", "there is no file nowhere.zip"),

@@ -4,6 +4,7 @@ from capo.commands.compare import compare_runs
 from capo.commands.completion import completion
 from capo.commands.diagnose import diagnose
 from capo.commands.evaluate import evaluate_run
+from capo.commands.export import export
 from capo.commands.listing import list_runs
 from capo.commands.play import play
 from capo.commands.train import train
@@ -14,6 +15,7 @@ COMMANDS = {
     "play": play,
     "compare": compare_runs,
     "list": list_runs,
+    "export": export,
     "diagnose": diagnose,
     "completion": completion,
 }
