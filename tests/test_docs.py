@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("docs")  # they train the same programs: co
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
-    r"^(?P<mark>[ ]*<!-- .*-->\n)?"
+    r"^(?P<mark>[ ]*<!-- [^\n]*-->\n)?"
     r"(?P<indent>[ ]*)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
 )

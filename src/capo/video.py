@@ -26,8 +26,9 @@ def check_video(path: Path) -> None:
         _ffmpeg()
 
 
-def save_video(path: Path, frames: list[np.ndarray], fps: float) -> None:
+def save_video(path: str | Path, frames: list[np.ndarray], fps: float) -> None:
     """Writes the frames, whole or not at all; the ending of the name says which kind."""
+    path = Path(path)
     check_video(path)
     write = _gif if path.suffix.lower() == ".gif" else _mp4
     write_atomic(path, write(frames, fps))
