@@ -20,6 +20,7 @@ from safetensors.numpy import save
 from capo.config import Config, UsageError
 from capo.envs import to_env
 from capo.families import family_for
+from capo.files import write_atomic
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
 from capo.normalize import RunningStats
 from capo.observations import Encoder, lead_of, prepare, settle
@@ -199,21 +200,6 @@ def _named(tree: Any) -> dict[str, Any]:
     """Leaves by dotted path, in the order of `jax.tree.flatten`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Writes to a temporary name beside `path`, then renames."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Writes indented JSON, whole or not at all."""
-    write_atomic(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def space_to_json(space: gym.Space) -> dict[str, Any]:

@@ -163,12 +163,12 @@ def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | No
     """What is wrong with the shape of an observation, in words; None if nothing is."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         kind = dict if isinstance(space, gym.spaces.Dict) else (tuple, list)
-        keys = [key for key, _ in _parts(space)]
+        keys = [key for key, _ in parts_of(space)]
         if not isinstance(obs, kind):
             return f"an observation has the parts {keys}, this is {type(obs).__name__}"
         if isinstance(obs, dict) and set(obs) != set(keys):
             return f"an observation has the parts {keys}, not {sorted(obs)}"
-        found = ((key, mismatch(part, obs[key], lead)) for key, part in _parts(space))
+        found = ((key, mismatch(part, obs[key], lead)) for key, part in parts_of(space))
         return next((f"in part {key!r}, {wrong}" for key, wrong in found if wrong), None)
     shape = (*lead, *(space.shape or ()))
     if np.shape(obs) == shape:
@@ -179,21 +179,26 @@ def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | No
 def stack(space: gym.Space, observations: list[Any]) -> Any:
     """Several observations as one, each part with an axis in front."""
     if isinstance(space, gym.spaces.Dict):
-        return {key: stack(part, [obs[key] for obs in observations]) for key, part in _parts(space)}
+        return {
+            key: stack(part, [obs[key] for obs in observations]) for key, part in parts_of(space)
+        }
     if isinstance(space, gym.spaces.Tuple):
-        return tuple(stack(part, [obs[key] for obs in observations]) for key, part in _parts(space))
+        return tuple(
+            stack(part, [obs[key] for obs in observations]) for key, part in parts_of(space)
+        )
     return np.stack(observations)
 
 
-def _parts(space: gym.Space) -> list[tuple[Any, gym.Space]]:
+def parts_of(space: gym.Space) -> list[tuple[Any, gym.Space]]:
+    """The keys and spaces that a Dict or Tuple is made of, in its order."""
     parts = getattr(space, "spaces", {})
     return list(parts.items() if isinstance(parts, dict) else enumerate(parts))
 
 
 def _front(space: gym.Space, obs: Any) -> tuple[int, ...]:
     """The length of the first axis of the first part."""
-    while isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)) and _parts(space):
-        key, space = _parts(space)[0]
+    while isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)) and parts_of(space):
+        key, space = parts_of(space)[0]
         try:
             obs = obs[key]
         except (KeyError, IndexError, TypeError):
@@ -203,7 +208,7 @@ def _front(space: gym.Space, obs: Any) -> tuple[int, ...]:
 
 def _is_supported(space: gym.Space) -> bool:
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
-        return bool(_parts(space)) and all(_is_supported(part) for _, part in _parts(space))
+        return bool(parts_of(space)) and all(_is_supported(part) for _, part in parts_of(space))
     flat = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
     return isinstance(space, flat)
 
@@ -215,7 +220,7 @@ def _size(space: gym.Space) -> int:
 def _flatten(space: gym.Space, obs: Any, lead: tuple[int, ...]) -> np.ndarray:
     match space:
         case gym.spaces.Dict() | gym.spaces.Tuple():
-            parts = [_flatten(part, obs[key], lead) for key, part in _parts(space)]
+            parts = [_flatten(part, obs[key], lead) for key, part in parts_of(space)]
             return np.concatenate(parts, axis=-1, dtype=np.float32)
         case gym.spaces.Discrete():
             return np.eye(int(space.n), dtype=np.float32)[np.asarray(obs, int) - int(space.start)]
@@ -235,7 +240,7 @@ def _dtype(space: gym.Space, image: bool) -> Any:
 
 def _codes(space: gym.Space) -> list[np.ndarray]:
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
-        return [codes for _, part in _parts(space) for codes in _codes(part)]
+        return [codes for _, part in parts_of(space) for codes in _codes(part)]
     return [np.full(_size(space), not isinstance(space, gym.spaces.Box))]
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from capo.config import UsageError
 from capo.families import LOG_STD_MIN, Bernoulli, Categorical, DiagGaussian, MultiCategorical
-from capo.model import Model, write_atomic
+from capo.files import write_atomic
+from capo.model import Model
 from capo.normalize import EPSILON
-from capo.observations import _parts, prepare
+from capo.observations import parts_of, prepare
 
 OBSERVATIONS = 256
 SPREADS = (1.0, 1.0, 3.0, 30.0)
@@ -101,7 +102,7 @@ def _observations(
 def _draw(space: gym.Space, rng: np.random.Generator, mean: np.ndarray, std: np.ndarray) -> Any:
     """Observations around what was seen, and far from it; what has no scale is drawn evenly."""
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
-        keys, parts = zip(*_parts(space), strict=True)
+        keys, parts = zip(*parts_of(space), strict=True)
         ends = np.cumsum([gym.spaces.flatdim(part) for part in parts])[:-1]
         pieces = zip(parts, np.split(mean, ends), np.split(std, ends), strict=True)
         drawn = [_draw(part, rng, *piece) for part, *piece in pieces]
@@ -123,7 +124,7 @@ def _named(space: gym.Space, obs: Any, name: str) -> Iterator[tuple[str, np.ndar
     if not isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         yield name, obs
         return
-    for key, part in _parts(space):
+    for key, part in parts_of(space):
         yield from _named(part, obs[key], f"{name}.{key}")
 
 

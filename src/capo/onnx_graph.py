@@ -13,7 +13,7 @@ from capo.families import LOG_STD_MAX, LOG_STD_MIN, Bernoulli, Categorical, Diag
 from capo.model import Model, space_to_json
 from capo.networks import CNN, MLP
 from capo.normalize import CLIP, EPSILON, RunningStats
-from capo.observations import _parts
+from capo.observations import parts_of
 
 OPSET, IR_VERSION = 17, 8
 """Of 2022: old enough for every runtime, new enough for every operation here."""
@@ -111,7 +111,7 @@ def _flat(graph: Graph, space: gym.Space, name: str) -> str:
     """One input for each part of the space, and all of them as one vector."""
     match space:
         case gym.spaces.Dict() | gym.spaces.Tuple():
-            parts = [_flat(graph, part, f"{name}.{key}") for key, part in _parts(space)]
+            parts = [_flat(graph, part, f"{name}.{key}") for key, part in parts_of(space)]
             return graph.add("Concat", *parts, axis=-1)
         case gym.spaces.Discrete():
             digit = graph.add("Sub", graph.input(name, np.int64, ()), np.int64(space.start))

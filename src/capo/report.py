@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from capo.config import Config
+from capo.files import write_atomic
 from capo.format import compact
-from capo.model import write_atomic
 
 BLUE, ORANGE, GRAY = "#2166ac", "#e8871e", "#777777"
 

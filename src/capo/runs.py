@@ -16,7 +16,8 @@ from capo.config import Config, UsageError
 from capo.envs import available_cores
 from capo.evaluation import Evaluation
 from capo.events import Events, Sink
-from capo.model import Model, write_json
+from capo.files import write_json
+from capo.model import Model
 from capo.tracking import Service, Tracker
 
 PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
@@ -75,7 +76,7 @@ class RunFolder:
         self._manifest = {
             "versions": versions(),
             "backend": backend,
-            "command": shlex.join(["capo", *sys.argv[1:]]),
+            "command": shlex.join([_program(), *sys.argv[1:]]),
             "commit": _commit(),
             "machine": _machine(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -122,6 +123,12 @@ class RunFolder:
         if result is not None:
             title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
         summary(self.path / "summary.png", self.config, self.rows, title)
+
+
+def _program() -> str:
+    """Capo for its own command line, else the script that is running."""
+    name = Path(sys.argv[0]).name
+    return "capo" if name in ("capo", "__main__.py") else name or "python"
 
 
 def _plain(value: float) -> int | float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from capo.config import UsageError
-from capo.model import write_atomic
+from capo.files import write_atomic
 
 COLORS = 128
 SAMPLED = 8

@@ -93,7 +93,7 @@ def _write(out: Path, found: "Comparison", command: str) -> None:
     from capo.comparison.page import page
     from capo.comparison.picture import draw
     from capo.comparison.text import curves_csv, table_csv
-    from capo.model import write_atomic
+    from capo.files import write_atomic
 
     out.mkdir(parents=True, exist_ok=True)
     # The report goes first: it is what marks the folder as a comparison.

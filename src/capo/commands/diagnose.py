@@ -71,7 +71,7 @@ def diagnose(
     from rich.console import Console
 
     from capo.experts import prepare_devices
-    from capo.model import write_json
+    from capo.files import write_json
     from capo.report import diagnosis
     from capo.runs import check_writable
     from capo.study import check_depths, study, table
