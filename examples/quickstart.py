@@ -1,15 +1,11 @@
-"""Train CAPO on CartPole, save it, load it and watch how well it does."""
+"""Train CAPO on CartPole until it balances, save it, load it and see how well it does."""
 
-from capo import Config, Model, evaluate, generations
+from capo import CAPO, StopOnReturn
 
-config = Config("CartPole-v1", algo="capo", total_steps=40_960, num_steps=128, seed=1)
-step = None
-for step in generations(config):
-    if step.number % 10 == 0:
-        print(f"{step.info['steps']:>6} steps, return {step.info['return']:.0f}")
-assert step is not None
+model = CAPO("MlpPolicy", "CartPole-v1", experts=4, num_steps=128, seed=1)
+model.learn(total_timesteps=100_000, callback=StopOnReturn(200))
+model.save("cartpole.safetensors")
 
-step.model.save("cartpole.safetensors")
-model = Model.load("cartpole.safetensors")
-result = evaluate(model, episodes=10)
+model = CAPO.load("cartpole.safetensors")
+result = model.evaluate(episodes=10)
 print(f"{result.mean:.0f} ± {result.standard_error:.0f} over {len(result.returns)} episodes")

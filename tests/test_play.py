@@ -16,7 +16,7 @@ from capo.cli import main
 from capo.config import UsageError
 from capo.evaluation import evaluate
 from capo.model import Model, blank_model
-from capo.playing import record, watch
+from capo.playing import _scaled, record, watch
 from capo.video import _ffmpeg, save_video
 from probes import Probe, small
 
@@ -50,6 +50,16 @@ class Stage(Probe):
 
 class Unseen(Stage):
     metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+
+
+def test_tiny_pictures_of_fractions_become_squares_of_bytes():
+    """As MinAtar draws them."""
+    frame = np.zeros((10, 10, 3))
+    frame[0, 1] = (1.0, 0.5, 0.0)
+    large = _scaled(frame, width=320)
+    assert (large.shape, large.dtype) == ((240, 240, 3), np.uint8)
+    assert (large[:24, 24:48] == (255, 127, 0)).all()
+    assert large.sum() == 24 * 24 * (255 + 127)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from capo.evaluation import SEED_OFFSET, Evaluation
 from capo.model import Model, check_fit
 
 MAX_STEPS = 1000
+TINY, ENLARGED = 64, 240
+"""Pictures narrower than the first, such as MinAtar's 10 × 10, grow to about the second."""
 
 
 class Recording(NamedTuple):
@@ -37,8 +39,8 @@ def record(
     """Plays episodes of at most `max_steps` and keeps what they look like.
 
     Of an environment that runs at f steps a second every ⌈f / fps⌉-th is drawn, and the last one;
-    frames wider than `width` are scaled down to it. On Linux without a display MuJoCo is told to
-    draw by EGL, unless MUJOCO_GL says otherwise.
+    frames wider than `width` are scaled down to it, tiny ones up. On Linux without a display MuJoCo
+    is told to draw by EGL, unless MUJOCO_GL says otherwise.
     """
     frames: list[np.ndarray] = []
     env, speed = open_env(model.config.env_id, "rgb_array")
@@ -113,6 +115,12 @@ def _play(
 
 
 def _scaled(frame: np.ndarray, width: int | None) -> np.ndarray:
+    """As bytes, not wider than `width`; the few pixels of a tiny picture become squares."""
+    if np.issubdtype(frame.dtype, np.floating):
+        frame = (255 * np.clip(frame, 0, 1)).astype(np.uint8)
+    if frame.shape[1] < TINY:
+        times = ENLARGED // frame.shape[1]
+        frame = frame.repeat(times, axis=0).repeat(times, axis=1)
     if width is None or frame.shape[1] <= width:
         return frame
     size = (width, max(1, round(frame.shape[0] * width / frame.shape[1])))
