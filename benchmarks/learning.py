@@ -4,6 +4,7 @@ python benchmarks/learning.py                  train what is missing, then write
 python benchmarks/learning.py --write-only     only write, from the runs there are
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +58,10 @@ def draw() -> None:
 
 
 def curve(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Steps in millions and return of a run; the first rows, before an episode ended, are zero."""
+    """Steps in millions and return of a run; not a number until an episode has ended."""
     rows = records.rows(folder)
     steps = np.array([row["steps"] / 1e6 for row in rows])
-    return steps, np.array([row["return"] or 0.0 for row in rows])
+    return steps, np.array([math.nan if row["return"] is None else row["return"] for row in rows])
 
 
 def main() -> None:
