@@ -46,9 +46,9 @@ def draw() -> None:
                 continue
             steps, returns = curves[0][0], np.array([found for _, found in curves])
             mean, error = returns.mean(axis=0), returns.std(axis=0, ddof=1) / len(curves) ** 0.5
-            axes.plot(steps, mean, color=color, label=f"{algo} ({len(curves)} seeds)")
+            axes.plot(steps, mean, color=color, label=algo)
             axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.2, lw=0)
-        axes.set(title=env, xlabel="million environment steps")
+        axes.set(title=f"{env}, {ENVS[env]} seeds", xlabel="million environment steps")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.2)
     first = figure.axes[0]
