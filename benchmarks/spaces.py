@@ -1,4 +1,4 @@
-"""PPO against CAPO outside Gaussian control: trains the grid, writes the table of results.md.
+"""PPO against CAPO outside Gaussian control: trains the grid, draws and tabulates it.
 
 python benchmarks/spaces.py                  train what is missing, then write
 python benchmarks/spaces.py --write-only     only write, from the runs there are
@@ -12,12 +12,16 @@ import numpy as np
 
 import grid
 from capo import records
+from capo.comparison import compare
+from capo.comparison.picture import draw
 from capo.envs import make
 from capo.statistics import standard_error
 from grid import ROOT
 
 RUNS = ROOT / "runs" / "spaces"
 PAGE = ROOT / "docs" / "results.md"
+PICTURE = ROOT / "docs" / "spaces.png"
+CONFIDENCE = 0.95
 ALGOS = ("ppo", "capo")
 RANDOM_EPISODES = 100
 
@@ -115,8 +119,11 @@ def main() -> None:
     """Trains, then writes."""
     if not grid.write_only(__doc__):
         train()
-    grid.fill(PAGE, "spaces", table())
-    print(table())
+    found = compare([records.read(run) for run in records.find([RUNS])], CONFIDENCE)
+    draw(PICTURE, found.envs, found.curves, found.looks)
+    text = table()
+    grid.fill(PAGE, "spaces", text)
+    print(text)
 
 
 if __name__ == "__main__":
