@@ -238,9 +238,21 @@ def test_mistakes_are_told(arguments, message):
 
 def test_too_few_steps_are_refused_and_change_nothing():
     model = learner()
-    with pytest.raises(UsageError, match="10 steps are fewer than one batch"):
-        model.learn(10)
-    assert model.num_timesteps == 0
+    for done in (0, 2 * BATCH):
+        assert model.num_timesteps == done
+        with pytest.raises(UsageError, match="10 steps are fewer than one batch"):
+            model.learn(10)
+        model.learn(2 * BATCH, progress_bar=False)
+
+
+def test_a_task_that_has_changed_is_noticed_when_learning(tmp_path):
+    gym.register("Changing-v0", Target)
+    model = learn(1, env="Changing-v0")
+    model.save(tmp_path / "m")
+    gym.registry["Changing-v0"].entry_point = Seen
+    with pytest.raises(UsageError, match="does not fit Changing-v0: the observation space of"):
+        PPO.load(tmp_path / "m").learn(BATCH, progress_bar=False)
+    del gym.registry["Changing-v0"]
 
 
 def test_a_callback_sees_every_generation_and_may_stop():

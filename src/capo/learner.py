@@ -111,9 +111,13 @@ class Algorithm:
         every generation (`capo.callbacks`). An error or interruption leaves the learner as it was
         after the last whole generation.
         """
+        # Asked of these steps alone: with those before them, they would always be enough.
+        self._config.replace(total_steps=total_timesteps)
         config = self._config.replace(total_steps=self.num_timesteps + total_timesteps)
         callbacks = self._callbacks(callback)
-        env, start = self._open(), self._start()
+        env = self._open()
+        check_fit(self._model, env.observation_space, env.action_space, self._source.name)
+        start = self._start()
         self._config = config
         with contextlib.ExitStack() as stack:
             recorders = []
