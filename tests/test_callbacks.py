@@ -1,0 +1,85 @@
+"""What may look on: it sees every generation, may end the run, and loses nothing if it fails."""
+
+import json
+import math
+
+import pytest
+
+from capo import CheckpointCallback, EvalCallback, Model, StopOnReturn, UsageError
+from probes import Target
+from test_algorithms import BATCH, learner
+from test_consensus import same
+
+
+def test_a_callback_sees_every_generation_and_may_stop():
+    seen = []
+
+    def look(step, info):
+        seen.append((step.number, info["steps"], step.model.config.algo))
+        return step.number < 1
+
+    model = learner()
+    model.learn(5 * BATCH, callback=look, progress_bar=False)
+    assert seen == [(0, BATCH, "ppo"), (1, 2 * BATCH, "ppo")]
+    assert model.num_timesteps == 2 * BATCH
+
+
+def test_stop_on_return():
+    model = learner()
+    model.learn(9 * BATCH, callback=StopOnReturn(-math.inf), progress_bar=False)
+    assert model.num_timesteps == BATCH
+    model.learn(2 * BATCH, callback=StopOnReturn(math.inf), progress_bar=False)
+    assert model.num_timesteps == 3 * BATCH
+
+
+def test_the_best_model_is_kept(tmp_path):
+    watch = EvalCallback(every=2, episodes=5, best_path=tmp_path / "best" / "m.safetensors")
+    rows = []
+    model = learner().learn(
+        6 * BATCH, callback=[watch, lambda _, info: rows.append(info)], progress_bar=False
+    )
+    assert [steps for steps, _ in watch.results] == [2 * BATCH, 4 * BATCH, 6 * BATCH]
+    means = [result.mean for _, result in watch.results]
+    assert [row["eval/return"] for row in rows if "eval/return" in row] == means
+    best = Model.load(tmp_path / "best" / "m.safetensors")
+    assert same(best.policy, watch.best.policy)
+    assert watch.best_return == max(means)
+    again = model.evaluate(5)
+    assert again == watch.results[-1][1], "the same episodes each time"
+
+
+def test_an_evaluation_needs_environments_of_its_own():
+    model = learner(env=Target(), num_envs=1, num_steps=64)
+    with pytest.raises(UsageError, match=r"EvalCallback needs environments of its own"):
+        model.learn(BATCH, callback=EvalCallback(), progress_bar=False)
+
+
+def test_checkpoints_are_kept_to_a_number(tmp_path):
+    saving = CheckpointCallback(tmp_path, every=2, keep=2)
+    model = learner().learn(7 * BATCH, callback=saving, progress_bar=False)
+    names = [f"model_{n * BATCH}.safetensors" for n in (6, 7)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
+    assert same(Model.load(tmp_path / names[1]).policy, model.policy)
+
+
+def test_a_callbacks_error_ends_the_run_with_everything_saved(tmp_path):
+    saving = CheckpointCallback(tmp_path / "saved", every=100)
+
+    def fail(step, info):
+        if step.number == 2:
+            raise RuntimeError("out of cheese")
+
+    model = learner()
+    with pytest.raises(RuntimeError, match="out of cheese"):
+        model.learn(
+            9 * BATCH, callback=[fail, saving], progress_bar=False, run_dir=tmp_path / "run"
+        )
+    assert model.num_timesteps == 3 * BATCH
+    for file in (
+        tmp_path / "saved" / f"model_{3 * BATCH}.safetensors",
+        tmp_path / "run/model.safetensors",
+    ):
+        assert same(Model.load(file).policy, model.policy)
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
+    model.learn(BATCH, progress_bar=False)
+    assert model.num_timesteps == 4 * BATCH
