@@ -18,6 +18,7 @@ def make_run(
         **changes.pop("manifest", {}),
     }
     batch = changes.pop("batch", 4096)
+    changes.setdefault("hidden", (64, 64))
     config = Config(env_id, algo=algo, seed=seed, **changes).to_dict()
     rows = [
         {"generation": i, "steps": (i + 1) * batch, "return": value, "seconds": 1.5 * (i + 1)}

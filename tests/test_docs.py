@@ -109,7 +109,10 @@ def test_python_that_does_not_run_here(block):
 def commands():
     for page in PAGES:
         for block in blocks(page, "sh"):
-            for line in block.code.replace("\\\n", " ").splitlines():
+            code = block.code.replace("\\\n", " ")
+            for variable, first in re.findall(r"for (\w+) in (\S+)", code):
+                code = code.replace(f"${variable}", first)
+            for line in code.splitlines():
                 yield name(page), shlex.split(line, comments=True)
 
 
