@@ -1,4 +1,11 @@
-"""Two host devices, checked array shapes, and one store of compiled programs for all workers."""
+"""Two host devices, checked array shapes, and one store of compiled programs for all processes.
+
+Most of the time of these tests is compiling, so LLVM is asked to do less of it.
+"""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_llvm_disable_expensive_passes=true")
 
 import jax
 import pytest
@@ -9,8 +16,12 @@ jax.config.update("jax_num_cpu_devices", 2)
 
 
 def pytest_configure(config):
-    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("xla")))
+    store = str(config.cache.mkdir("xla"))
+    jax.config.update("jax_compilation_cache_dir", store)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    # The commands that tests start read these.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = store
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 
 @pytest.fixture

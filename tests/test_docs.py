@@ -20,7 +20,6 @@ import capo
 from capo import METHODS, Config, cli
 from capo.config import flag
 
-pytestmark = pytest.mark.xdist_group("docs")  # they train the same programs: compile them once
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
