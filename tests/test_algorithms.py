@@ -15,6 +15,7 @@ from capo import (
     UsageError,
     generations,
 )
+from capo.envs import EnvError
 from capo.learner import Algorithm
 from capo.methods import METHODS
 from probes import Target, small, vector
@@ -238,6 +239,35 @@ def test_too_few_steps_are_refused_and_change_nothing():
         with pytest.raises(UsageError, match="10 steps are fewer than one batch"):
             model.learn(10)
         model.learn(2 * BATCH, progress_bar=False)
+
+
+class Tripping(Target):
+    """An endless episode that fails once, in the middle of the second batch."""
+
+    length = 10**9
+    steps = resets = 0
+
+    def reset(self, **options):
+        self.resets += 1
+        return super().reset(**options)
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 100:
+            raise RuntimeError("tripped")
+        return super().step(action)
+
+
+def test_after_an_error_episodes_begin_anew():
+    env = Tripping()
+    model = learner(env=env, num_envs=1, num_steps=64)
+    with pytest.raises(EnvError, match="tripped"):
+        model.learn(3 * BATCH, progress_bar=False)
+    assert (model.num_timesteps, env.resets) == (BATCH, 1)
+    model.learn(BATCH, progress_bar=False)
+    assert (model.num_timesteps, env.resets) == (2 * BATCH, 2)
+    model.learn(BATCH, progress_bar=False)
+    assert env.resets == 2, "nothing happened in between"
 
 
 def test_a_task_that_has_changed_is_noticed_when_learning(tmp_path):

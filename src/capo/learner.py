@@ -125,7 +125,10 @@ class Algorithm:
                 recorders.append(stack.enter_context(self._recorded(Path(run_dir), env.backend)))
             if progress_bar:
                 recorders.append(stack.enter_context(_shown(config, env, start)))
+            # If it does not end well, the environments stand somewhere within a batch.
+            self._stale = True
             follow(generations(config, env, start), [self._keep, *callbacks, *recorders])
+            self._stale = False
         return self
 
     @contextlib.contextmanager
