@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-peers test-browser lint format docs docs-serve learning spaces diagnostics \
+.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve learning spaces diagnostics \
   bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -10,6 +10,10 @@ train: .venv/.installed
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# The tests that learn for a while: every method on the probes, CartPole, a picture, the examples.
+test-slow: .venv/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
 # The tests that need other projects. The version of PyTorch is one whose plain CPU build is small.
 test-peers: .venv/.installed-peers

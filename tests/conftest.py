@@ -1,11 +1,6 @@
-"""Two host devices, checked array shapes, and one store of compiled programs for all processes.
-
-Most of the time of these tests is compiling, so LLVM is asked to do less of it.
-"""
+"""Two host devices, checked array shapes, and one store of compiled programs for all processes."""
 
 import os
-
-os.environ.setdefault("XLA_FLAGS", "--xla_llvm_disable_expensive_passes=true")
 
 import jax
 import pytest

@@ -181,6 +181,7 @@ def test_a_loaded_model_acts_as_the_saved_one_in_a_new_process(env, policy, chan
     np.testing.assert_array_equal(np.load(tmp_path / "actions.npy"), np.array(wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [PPO, CAPO])
 def test_a_small_picture_is_learned_from(cls):
     """Half of what is seen is the best action; a blind policy gets −0.25 at best."""

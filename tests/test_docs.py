@@ -79,6 +79,7 @@ def elsewhere(tmp_path, monkeypatch):
     METHODS.update(methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
 def test_examples_run(example, elsewhere, capsys):
     runpy.run_path(str(example), run_name="__main__")

@@ -20,6 +20,9 @@ from probes import (
     vector,
 )
 
+QUICKLY = ("ppo", "capo")
+SLOWLY = [pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS if algo not in QUICKLY]
+
 
 def trained(factory, algo, **changes):
     return learn(small(algo, **changes), vector(factory))
@@ -29,7 +32,7 @@ def chance(model, obs):
     return np.asarray(jax.nn.softmax(model.policy(np.array([obs], np.float32))))
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", [*QUICKLY, *SLOWLY])
 def test_probes_with_two_actions(algo):
     model = trained(ConstantReward, algo)
     assert model.critic(np.zeros(1, np.float32)) == pytest.approx(1, abs=0.05)
@@ -47,7 +50,7 @@ def test_probes_with_two_actions(algo):
     assert after == pytest.approx(0.9, abs=0.15), "one discounted step before the reward of 1"
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", [*QUICKLY, *SLOWLY])
 def test_a_continuous_target(algo):
     model = trained(Target, algo)
     for obs in (-1, 1):
@@ -58,11 +61,13 @@ def test_a_continuous_target(algo):
 @pytest.mark.parametrize(
     "space", [gym.spaces.MultiDiscrete([2, 3]), gym.spaces.MultiBinary(3)], ids=str
 )
+@pytest.mark.slow
 def test_composite_actions(algo, space):
     model = trained(functools.partial(AllActions, space), algo)
     np.testing.assert_array_equal(model.act(np.zeros(1, np.float32)), np.ones(space.shape))
 
 
+@pytest.mark.slow
 def test_a_state_dependent_deviation():
     model = trained(Target, "capo", state_dependent_std=True)
     assert model.act(np.array([1.0], np.float32))[0] == pytest.approx(0.5, abs=0.15)
