@@ -32,9 +32,11 @@ class EncodedEnv:
         """Steps all environments; where an episode ended, the stack of frames begins anew."""
         raw = self._env.step(actions)
         reached = self._encoder.then(self._stack, self._encoder(raw.next_obs, self._lead))
-        fresh = self._encoder.first(self._encoder(raw.obs, self._lead))
-        done = (raw.terminated | raw.truncated).reshape(-1, *[1] * (fresh.ndim - 1))
-        self._stack = np.where(done, fresh, reached)
+        self._stack, done = reached, raw.terminated | raw.truncated
+        if done.any():
+            self._stack = reached.copy()
+            frame = self._encoder(raw.obs, self._lead)
+            self._stack[done] = self._encoder.first(frame[done])
         return raw._replace(obs=self._stack, next_obs=reached)
 
     def close(self) -> None:

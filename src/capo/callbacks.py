@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from capo.config import UsageError
+from capo.config import check_least
 from capo.evaluation import Evaluation, evaluate
 from capo.model import Model
 from capo.train import Generation
@@ -58,9 +58,9 @@ class CheckpointCallback:
     """
 
     def __init__(self, folder: str | Path, every: int = 10, keep: int | None = None):
-        _at_least_one("every", every)
+        check_least("every", every)
         if keep is not None:
-            _at_least_one("keep", keep)
+            check_least("keep", keep)
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.saved: list[Path] = []
         """The files that are there, oldest first."""
@@ -100,8 +100,8 @@ class EvalCallback:
         env: Any = None,
         deterministic: bool = True,
     ):
-        _at_least_one("every", every)
-        _at_least_one("episodes", episodes)
+        check_least("every", every)
+        check_least("episodes", episodes)
         self.every, self.episodes, self.deterministic = every, episodes, deterministic
         self.env, self.best_path = env, None if best_path is None else Path(best_path)
         self.results: list[tuple[int, Evaluation]] = []
@@ -120,8 +120,3 @@ class EvalCallback:
             if self.best_path is not None:
                 self.best_path.parent.mkdir(parents=True, exist_ok=True)
                 step.model.save(self.best_path)
-
-
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise UsageError(f"{name} is {value}; it must be at least 1")

@@ -19,6 +19,12 @@ class UsageError(ValueError):
     """A mistake in what was asked for; its text is one line that says what would be right."""
 
 
+def check_least(name: str, value: float, least: float = 1) -> None:
+    """Refuses a number that is not finite or below `least`."""
+    if not least <= value < math.inf:
+        raise UsageError(f"{name} is {value}; it must be at least {least}")
+
+
 def parse_steps(text: str) -> int:
     """Reads 1000000, 1_000_000, 1e6, 500k and 1M as a number of steps."""
     scale = {"k": 10**3, "m": 10**6, "g": 10**9}.get(text[-1:].lower())

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capo.adapters import encoded, source_of
-from capo.config import UsageError
+from capo.config import check_least
 from capo.envs import VectorEnv
 from capo.model import Model, check_fit
+from capo.statistics import standard_error
 
 MAX_ENVS = 32
 SEED_OFFSET = 1_000_003
@@ -29,8 +30,7 @@ class Evaluation(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Standard error of the mean return; not a number with one episode."""
-        n = len(self.returns)
-        return float(np.std(self.returns, ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+        return float(standard_error(np.array(self.returns)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -45,6 +45,11 @@ class Evaluation(NamedTuple):
         }
 
 
+def episode_seed(model: Model, seed: int | None) -> int:
+    """The seed of the first episode; unless it is given, decided by the run's own."""
+    return (model.config.seed + SEED_OFFSET if seed is None else seed) % 2**31
+
+
 def evaluate(
     model: Model,
     episodes: int = 20,
@@ -56,10 +61,8 @@ def evaluate(
 
     `env` is an id, a Gymnasium Env, a function that makes one, a VectorEnv or an EnvPool.
     """
-    if episodes < 1:
-        raise UsageError(f"episodes is {episodes}; it must be at least 1")
-    config = model.config
-    seed = (config.seed + SEED_OFFSET if seed is None else seed) % 2**31
+    check_least("episodes", episodes)
+    config, seed = model.config, episode_seed(model, seed)
     source = source_of(config.env_id if env is None else env, config.backend)
     played = source.make(min(episodes, MAX_ENVS), seed)
     try:

@@ -32,15 +32,8 @@ def settle(config: Config, space: gym.Space) -> Config:
 
 def is_image(space: gym.Space) -> bool:
     """Whether a network should read the space as an image without being told to."""
-    return (
-        isinstance(space, gym.spaces.Box)
-        and len(space.shape) == 3
-        and space.dtype
-        in (
-            np.uint8,
-            np.bool_,
-        )
-    )
+    box = isinstance(space, gym.spaces.Box) and len(space.shape) == 3
+    return box and space.dtype in (np.uint8, np.bool_)
 
 
 def _large(network: str, space: gym.Space) -> bool:

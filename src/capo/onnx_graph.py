@@ -1,6 +1,5 @@
 """The most likely action of a policy as an ONNX graph, in plain float32 operations."""
 
-import importlib.metadata
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from capo.model import Model, space_to_json
 from capo.networks import CNN, MLP
 from capo.normalize import CLIP, EPSILON, RunningStats
 from capo.observations import parts_of
+from capo.screen import version
 
 OPSET, IR_VERSION = 17, 8
 """Of 2022: old enough for every runtime, new enough for every operation here."""
@@ -65,15 +65,14 @@ def build(model: Model) -> ModelProto:
         helper.make_tensor_value_info("parameters", TensorProto.FLOAT, [BATCH, family.size]),
     ]
     body = helper.make_graph(graph.nodes, "policy", graph.inputs, outputs, graph.constants)
-    version = importlib.metadata.version("capo-rl")
     made = helper.make_model(
         body,
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="capo",
-        producer_version=version,
+        producer_version=version(),
     )
-    helper.set_model_props(made, {"capo_version": version, **_described(model)})
+    helper.set_model_props(made, {"capo_version": version(), **_described(model)})
     return made
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from capo.drawing import open_env, window_closed
-from capo.evaluation import SEED_OFFSET, Evaluation
+from capo.evaluation import Evaluation, episode_seed
 from capo.model import Model, check_fit
 
 MAX_STEPS = 1000
@@ -94,8 +94,8 @@ def _play(
     `look` is told of every step, whether it is an episode's last, and says whether to go on.
     """
     check_fit(model, env.observation_space, env.action_space, model.config.env_id)
-    seed = model.config.seed + SEED_OFFSET if seed is None else seed
-    rng = np.random.default_rng(seed % 2**31)
+    seed = episode_seed(model, seed)
+    rng = np.random.default_rng(seed)
     result = Evaluation([], [])
     for index in range(episodes):
         obs, _ = env.reset(seed=(seed + index) % 2**31)

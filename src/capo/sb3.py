@@ -16,7 +16,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.vec_env import VecNormalize
 
-from capo.config import UsageError
+from capo.config import UsageError, check_least
 from capo.envs import check_registered, quiet
 from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
 from capo.fisher import Apply, Experience, Geometry
@@ -119,8 +119,7 @@ class FisherCallback(BaseCallback):
 
     def __init__(self, every: int = 1, verbose: int = 0, **options: Any):
         super().__init__(verbose)
-        if every < 1:
-            raise UsageError(f"every is {every}; it must be at least 1")
+        check_least("every", every)
         self.every, self.options = every, options
         self.last: dict[str, float] = {}
         """The numbers of the last update that was looked at."""

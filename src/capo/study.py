@@ -24,6 +24,7 @@ from capo.model import Model
 from capo.networks import Critic, Policy
 from capo.ppo import Samples, init_optimizer, ppo_update
 from capo.rollout import Batch, Collector, collect
+from capo.statistics import standard_error
 from capo.update import advantages_of, samples_of
 
 LADDER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
@@ -257,7 +258,7 @@ def _mean_and_error(rows: list[dict[str, float]]) -> dict[str, float]:
         values = [row[key] for row in rows]
         out[key] = float(np.mean(values))
         if len(values) > 1:
-            out[f"{key}_se"] = float(np.std(values, ddof=1) / math.sqrt(len(values)))
+            out[f"{key}_se"] = float(standard_error(np.array(values)))
     return out
 
 

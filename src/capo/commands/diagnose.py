@@ -13,7 +13,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from capo.commands.words import RunPath
-from capo.config import UsageError
+from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
     from capo.study import Trial
@@ -108,8 +108,7 @@ def _check_study(
         ("seed", seed, 0),
         ("damping", damping, 0),
     ):
-        if not least <= value < math.inf:
-            raise UsageError(f"--{name} is {value}; it must be at least {least}")
+        check_least(f"--{name}", value, least)
     if learning_rate is not None and not 0 < learning_rate < math.inf:
         raise UsageError(f"--learning-rate is {learning_rate}; it must be above 0")
 

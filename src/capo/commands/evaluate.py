@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from capo.commands.words import RunPath, check_seed
-from capo.config import UsageError
+from capo.config import check_least
 
 if TYPE_CHECKING:
     from capo.evaluation import Evaluation
@@ -28,8 +28,7 @@ def evaluate_run(
         seed: Seed of the episodes; default: decided by the run's own seed.
         as_json: Print JSON, with every episode, instead of text.
     """
-    if episodes < 1:
-        raise UsageError(f"--episodes is {episodes}; it must be at least 1")
+    check_least("--episodes", episodes)
     check_seed(seed)
     from capo.evaluation import evaluate
     from capo.model import Model

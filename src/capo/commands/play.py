@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from capo.commands.words import RunPath, check_seed
-from capo.config import UsageError
+from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
     from capo.evaluation import Evaluation
@@ -67,8 +67,8 @@ def _check(episodes: int, fps: float | None, width: int | None, max_steps: int) 
         ("width", width, 16),
         ("max-steps", max_steps, 1),
     ):
-        if value is not None and value < least:
-            raise UsageError(f"--{name} is {value}; it must be at least {least}")
+        if value is not None:
+            check_least(f"--{name}", value, least)
     if fps is not None and not 0 < fps < math.inf:
         raise UsageError(f"--fps is {fps}; it must be above 0")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from capo.commands.evaluate import in_words
-from capo.config import Config, UsageError
+from capo.config import Config, check_least
 
 if TYPE_CHECKING:
     from capo.envs import VectorEnv
@@ -43,8 +43,7 @@ def train(
     from capo.tracking import check_tracking
     from capo.train import compile_generation
 
-    if eval_episodes < 0:
-        raise UsageError(f"--eval-episodes is {eval_episodes}; it must be at least 0")
+    check_least("--eval-episodes", eval_episodes, 0)
     config = resolve(config)
     folder = run_dir or default_folder(config)
     check_free(folder)
