@@ -30,7 +30,7 @@ class Evaluation(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Standard error of the mean return; not a number with one episode."""
-        return float(standard_error(np.array(self.returns)))
+        return float(standard_error(np.array(self.returns, float)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -258,7 +258,7 @@ def _mean_and_error(rows: list[dict[str, float]]) -> dict[str, float]:
         values = [row[key] for row in rows]
         out[key] = float(np.mean(values))
         if len(values) > 1:
-            out[f"{key}_se"] = float(standard_error(np.array(values)))
+            out[f"{key}_se"] = float(standard_error(np.array(values, float)))
     return out
 
 
