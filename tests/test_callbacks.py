@@ -63,7 +63,7 @@ def test_checkpoints_are_kept_to_a_number(tmp_path):
 
 
 def test_a_callbacks_error_ends_the_run_with_everything_saved(tmp_path):
-    saving = CheckpointCallback(tmp_path / "saved", every=100)
+    saving = CheckpointCallback(tmp_path / "saved", every=1)
 
     def fail(step, info):
         if step.number == 2:
@@ -75,11 +75,13 @@ def test_a_callbacks_error_ends_the_run_with_everything_saved(tmp_path):
             9 * BATCH, callback=[fail, saving], progress_bar=False, run_dir=tmp_path / "run"
         )
     assert model.num_timesteps == 3 * BATCH
-    for file in (
-        tmp_path / "saved" / f"model_{3 * BATCH}.safetensors",
-        tmp_path / "run/model.safetensors",
-    ):
-        assert same(Model.load(file).policy, model.policy)
+    before, after = (
+        Model.load(tmp_path / "saved" / f"model_{done * BATCH}.safetensors") for done in (2, 3)
+    )
+    assert same(after.policy, model.policy)
+    # The folder holds the last generation that every callback has seen.
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
+    assert same(Model.load(tmp_path / "run/model.safetensors").policy, before.policy)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
     model.learn(BATCH, progress_bar=False)
     assert model.num_timesteps == 4 * BATCH

@@ -56,7 +56,7 @@ def test_what_is_left(finished):
     (events,) = (name for name in names if name.startswith("events.out.tfevents."))
     assert names == {
         events, "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "eval.json",
-        "summary.png",
+        "summary.png", "checkpoints", ".lock",
     }  # fmt: skip
     config = json.loads((run / "config.json").read_text())
     assert (config["env_id"], config["seed"], config["carry"]) == ("CartPole-v1", 3, "incumbent")
@@ -100,7 +100,8 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
     monkeypatch.chdir(finished[0])
     before = {p: p.stat().st_mtime_ns for p in (finished[0] / "run").iterdir()}
     assert main(["train", "CartPole-v1", *TINY, "--run-dir", "run"]) == 2
-    assert capsys.readouterr().err == ("capo: run already holds a run; choose another --run-dir\n")
+    said = "capo: run already holds a run; choose another --run-dir, or --resume run\n"
+    assert capsys.readouterr().err == said
     assert before == {p: p.stat().st_mtime_ns for p in (finished[0] / "run").iterdir()}
 
 

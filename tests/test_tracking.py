@@ -48,7 +48,7 @@ def test_every_sink_gets_the_rows_and_learns_how_the_run_ended(status, tmp_path)
     run._sinks.append(notes)
     run.log(ROW)
     result = Evaluation([1.0, 3.0], [5, 5]) if status == "finished" else None
-    run.finish(None, status, result)
+    run.finish(status, result)
     row, *evaluation, said = notes.seen
     assert row == {**ROW, "return": None}
     assert said == status
@@ -57,6 +57,6 @@ def test_every_sink_gets_the_rows_and_learns_how_the_run_ended(status, tmp_path)
 
 
 def test_a_run_that_failed_before_its_first_row_says_so(tmp_path):
-    RunFolder(tmp_path / "run", small(), "none").finish(None, "failed", None)
+    RunFolder(tmp_path / "run", small(), "none").finish("failed")
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
     assert not (tmp_path / "run" / "summary.png").exists()

@@ -22,9 +22,9 @@ class EncodedEnv:
         self._env, self._encoder, self._lead = env, encoder, (env.num_envs,)
         self._stack = np.empty(0)
 
-    def reset(self) -> np.ndarray:
+    def reset(self, seed: int | None = None) -> np.ndarray:
         """Resets all environments."""
-        frame = self._encoder(self._env.reset(), self._lead)
+        frame = self._encoder(self._env.reset(seed), self._lead)
         self._stack = self._encoder.first(frame)
         return self._stack
 
@@ -67,9 +67,9 @@ class GymnasiumVectorEnv:
                 'DISABLED, or with gym.make_vec(…, vectorization_mode="sync")'
             )
 
-    def reset(self) -> Any:
-        """Resets all environments from the seed."""
-        return self._env.reset(seed=self._seed)[0]
+    def reset(self, seed: int | None = None) -> Any:
+        """Resets all environments, by default from the seed it was made with."""
+        return self._env.reset(seed=self._seed if seed is None else seed)[0]
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps all environments and resets those whose episode ended."""

@@ -2,7 +2,8 @@
 
 `step` is the `Generation`: `step.model` acts, saves and is evaluated, `step.state` has the networks
 and their optimizers, `step.number` counts from 0. `info` is the row of metrics. Any function will
-do. An object may also have `finish(step)`, which is called when the run ends, however it ends.
+do. An object may also have `finish(step)`, which is called when the run ends, however it ends, and
+`state()` and `restore(state)`, plain values that checkpoints keep and a resumed run gives back.
 """
 
 import math
@@ -41,6 +42,16 @@ def _nothing(_: Generation) -> None:
     pass
 
 
+def restore_states(callbacks: Iterable[Callback], saved: Iterable[tuple[str, Any]]) -> None:
+    """Gives the callbacks of a resumed run the states of those of the same kind, in their order."""
+    left = list(saved)
+    for callback in callbacks:
+        name = type(callback).__name__
+        if hasattr(callback, "restore") and (mine := [pair for pair in left if pair[0] == name]):
+            left.remove(mine[0])
+            callback.restore(mine[0][1])  # pyright: ignore[reportFunctionMemberAccess]
+
+
 class StopOnReturn:
     """Ends the run once the mean return of the last 100 training episodes reaches `threshold`."""
 
@@ -72,6 +83,14 @@ class CheckpointCallback:
     def finish(self, step: Generation) -> None:
         """Saves the last generation, if that is not done yet."""
         self._save(step)
+
+    def state(self) -> list[str]:
+        """The names of the files that are there."""
+        return [path.name for path in self.saved]
+
+    def restore(self, state: list[str]) -> None:
+        """Goes on with the files of `state`; only names count, as these will be removed."""
+        self.saved = [self.folder / Path(name).name for name in state]
 
     def _save(self, step: Generation) -> None:
         path = self.folder / f"model_{step.info['steps']:.0f}.safetensors"
@@ -120,3 +139,16 @@ class EvalCallback:
             if self.best_path is not None:
                 self.best_path.parent.mkdir(parents=True, exist_ok=True)
                 step.model.save(self.best_path)
+
+    def state(self) -> dict[str, Any]:
+        """The evaluations so far; the best model is in its file."""
+        results = [[steps, found.returns, found.lengths] for steps, found in self.results]
+        return {"results": results, "best_return": self.best_return if results else None}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes on after the evaluations of `state`."""
+        self.results = [(steps, Evaluation(*found)) for steps, *found in state["results"]]
+        if state["best_return"] is not None:
+            self.best_return = state["best_return"]
+        if self.best_path is not None and self.best_path.is_file():
+            self.best = Model.load(self.best_path)

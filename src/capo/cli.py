@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import io
 import os
 import re
@@ -11,7 +12,8 @@ from collections.abc import Callable
 import tyro
 
 from capo.commands import COMMANDS
-from capo.config import UsageError
+from capo.commands.resume import saved_configs
+from capo.config import Config, UsageError
 from capo.screen import TITLE, screen, version
 
 
@@ -49,22 +51,37 @@ def _main(words: list[str]) -> int:
 
 
 def parse(words: list[str]) -> Callable[[], int]:
-    """The call that the words ask for."""
+    """The call that the words ask for; what they do not say about a resumed run is as it was."""
+    for saved, named in saved_configs(words):
+        call = _parse(words, saved)
+        if named or call.keywords["config"] == saved:
+            return call
+    return _parse(words)
+
+
+def _parse(words: list[str], default: Config | None = None) -> functools.partial[int]:
+    commands = {name: _later(function, default) for name, function in COMMANDS.items()}
     return tyro.extras.subcommand_cli_from_dict(
-        {name: _later(function) for name, function in COMMANDS.items()},
-        prog="capo",
-        description=TITLE,
-        args=words,
+        commands, prog="capo", description=TITLE, args=words
     )
 
 
-def _later(function):
-    """The same command line, but what comes out of parsing is the call, not its result."""
+def _later(function, default: Config | None):
+    """The same command line, but what comes out of parsing is the call, not its result.
+
+    `default` is what stands in for a configuration.
+    """
 
     @functools.wraps(function)
     def parsed(*args, **kwargs):
         return functools.partial(function, *args, **kwargs)
 
+    signature = inspect.signature(function)
+    if default is not None and "config" in signature.parameters:
+        config = signature.parameters["config"].replace(default=default)
+        changed = {**signature.parameters, "config": config}
+        again = signature.replace(parameters=list(changed.values()))
+        parsed.__signature__ = again  # pyright: ignore[reportAttributeAccessIssue]
     return parsed
 
 
@@ -77,6 +94,10 @@ def _run(call) -> int:
         return _fail(str(error), 2)
     except EnvError as error:
         return _fail(str(error), 1)
+    except OSError as error:
+        if error.filename is None or isinstance(error, BrokenPipeError):
+            raise
+        return _fail(f"{error.filename}: {error.strerror}", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
 

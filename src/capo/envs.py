@@ -44,7 +44,7 @@ class VectorEnv(Protocol):
     observation_space: gym.Space
     action_space: gym.Space
 
-    def reset(self) -> Any: ...
+    def reset(self, seed: int | None = None) -> Any: ...
 
     def step(self, actions: np.ndarray) -> Step: ...
 
@@ -178,10 +178,10 @@ class GymnasiumEnv:
         self.action_space = self._envs[0].action_space
         self._steps = 0
 
-    def reset(self) -> Any:
-        """Resets all environments, each from its own seed."""
-        self._steps = 0
-        found = [env.reset(seed=self._seed + i)[0] for i, env in enumerate(self._envs)]
+    def reset(self, seed: int | None = None) -> Any:
+        """Resets all environments, each from its own seed; by default those it was made with."""
+        self._steps, first = 0, self._seed if seed is None else seed
+        found = [env.reset(seed=first + i)[0] for i, env in enumerate(self._envs)]
         for i, obs in enumerate(found):
             self._check(i, obs)
         return stack(self.observation_space, found)
@@ -231,8 +231,9 @@ class EnvPoolEnv:
 
     backend = "envpool"
 
-    def __init__(self, pool: Any):
-        self.num_envs, self._pool = len(pool), pool
+    def __init__(self, pool: Any, remake: Callable[[int], Any] | None = None):
+        """`remake` makes the same pool from another seed; a pool itself cannot be reseeded."""
+        self.num_envs, self._pool, self._remake = len(pool), pool, remake
         self.observation_space = self._pool.observation_space
         self.action_space = self._pool.action_space
         self._dtype = self.action_space.dtype
@@ -246,12 +247,21 @@ class EnvPoolEnv:
         if "post_constraint" in envpool.make_spec(env_id).config._fields:
             # Without it EnvPool leaves contact forces at zero, silently.
             options.setdefault("post_constraint", True)
-        pool = envpool.make(env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options)
-        return EnvPoolEnv(pool)
 
-    def reset(self) -> Any:
-        """Resets all environments."""
-        return self._pool.reset()[0]
+        def pool(seed: int) -> Any:
+            with quiet():
+                options["seed"] = seed
+                return envpool.make(env_id, env_type="gymnasium", num_envs=num_envs, **options)
+
+        return EnvPoolEnv(pool(seed), pool)
+
+    def reset(self, seed: int | None = None) -> Any:
+        """Resets all environments; from `seed` only if this is not someone's own pool."""
+        if seed is not None and self._remake is not None:
+            self._pool.close()
+            self._pool = self._remake(seed)
+        with quiet():
+            return self._pool.reset()[0]
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps all environments and resets, in the same step, those whose episode ended."""

@@ -56,8 +56,9 @@ def scalars(row: Row) -> dict[str, float]:
 class Events:
     """Writes the rows of a run as scalars over environment steps."""
 
-    def __init__(self, folder: Path):
-        self._writer = SummaryWriter(str(folder))
+    def __init__(self, folder: Path, start: int | None = None):
+        """With `start`, what another writer has left of later steps is not shown any more."""
+        self._writer = SummaryWriter(str(folder), purge_step=None if start is None else start + 1)
 
     def log(self, row: Row) -> None:
         """Adds a row; what has no value is left out."""

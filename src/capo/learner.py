@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import difflib
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -11,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from capo.adapters import Source, encoded, source_of
-from capo.callbacks import Callback, EvalCallback, follow
+from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
 from capo.envs import VectorEnv
 from capo.evaluation import Evaluation, evaluate
@@ -20,8 +21,9 @@ from capo.methods import resolve
 from capo.model import Model, blank_model, check_fit
 from capo.networks import Policy, to_host
 from capo.ppo import init_optimizer
-from capo.rollout import Collector
-from capo.runs import RunFolder, find_model
+from capo.resuming import Resumed, reopen, take_up
+from capo.rollout import Collector, reset_seed
+from capo.runs import Recording, RunFolder, find_model
 from capo.train import Generation, Recent, compile_generation, generations
 from capo.update import TrainState
 
@@ -65,6 +67,7 @@ class Algorithm:
         self._env: VectorEnv | None = None
         self._last: Generation | None = None
         self._stale = False
+        self._resumed: Resumed | None = None
         self._rng = np.random.default_rng(config.seed)
 
     @property
@@ -99,51 +102,55 @@ class Algorithm:
 
     def learn(
         self: Learner,
-        total_timesteps: int,
+        total_timesteps: int | None = None,
         callback: Callback | Sequence[Callback] | None = None,
         progress_bar: bool = True,
         run_dir: str | Path | None = None,
+        checkpoint_every: int | None = None,
     ) -> Learner:
         """Learns from `total_timesteps` more steps, in whole batches.
 
         A second call goes on where the first ended; the learning rate then falls to 0 over all
-        steps asked for so far. `run_dir` leaves a run folder, as `capo train` does. Callbacks see
-        every generation (`capo.callbacks`). An error or interruption leaves the learner as it was
-        after the last whole generation.
+        steps asked for so far. `run_dir` leaves a run folder with checkpoints, as `capo train`
+        does, each `checkpoint_every` generations (None: about 20 times), to `resume` from.
+        Callbacks see every generation (`capo.callbacks`). An error or interruption leaves the
+        learner as it was after the last whole generation. A resumed run needs no arguments: it
+        takes the steps that are left, in its own folder.
         """
-        # Asked of these steps alone: with those before them, they would always be enough.
-        self._config.replace(total_steps=total_timesteps)
-        config = self._config.replace(total_steps=self.num_timesteps + total_timesteps)
+        config, resumed = self._asked(total_timesteps), self._resumed
         callbacks = self._callbacks(callback)
         env = self._open()
         check_fit(self._model, env.observation_space, env.action_space, self._source.name)
         start = self._start()
         self._config = config
         with contextlib.ExitStack() as stack:
-            recorders = []
-            if run_dir is not None:
-                recorders.append(stack.enter_context(self._recorded(Path(run_dir), env.backend)))
+            run, recorders = None, []
+            if resumed is not None or run_dir is not None:
+                folder = Path(run_dir) if resumed is None else resumed.folder  # pyright: ignore
+                run = RunFolder(folder, config, env.backend, Recording(checkpoint_every), resumed)
+                run.callbacks, self._resumed = callbacks, None
+                stack.enter_context(run.guarded())
+                recorders.append(run.see)
             if progress_bar:
                 recorders.append(stack.enter_context(_shown(config, env, start)))
             # If it does not end well, the environments stand somewhere within a batch.
             self._stale = True
             follow(generations(config, env, start), [self._keep, *callbacks, *recorders])
             self._stale = False
+            if run is not None:
+                run.checkpoint()
+                run.finish("finished", self.evaluate())
         return self
 
-    @contextlib.contextmanager
-    def _recorded(self, folder: Path, backend: str) -> Iterator[Callback]:
-        """A run folder, as a callback; whatever happens, the model so far is left in it."""
-        run = RunFolder(folder, self._config, backend)
-        status, result = "failed", None
-        try:
-            yield lambda _, info: run.log(info)
-            status, result = "finished", self.evaluate()
-        except KeyboardInterrupt:
-            status = "interrupted"
-            raise
-        finally:
-            run.finish(self._model, status, result)
+    def _asked(self, total_timesteps: int | None) -> Config:
+        """The configuration with the steps asked for, after those there are."""
+        if total_timesteps is None:
+            if self._resumed is None:
+                raise UsageError("learn(total_timesteps): how many steps is it to learn from?")
+            return self._config
+        # Asked of these steps alone: with those before them, they would always be enough.
+        self._config.replace(total_steps=total_timesteps)
+        return self._config.replace(total_steps=self.num_timesteps + total_timesteps)
 
     def _keep(self, step: Generation, _: dict[str, float]) -> None:
         self._last, self._model = step, step.model
@@ -158,6 +165,8 @@ class Algorithm:
                         "to learn in: EvalCallback(env=…)"
                     )
                 each.env = self._source
+        if self._resumed is not None:
+            restore_states(found, self._resumed.checkpoint.callbacks)
         return found
 
     def _open(self) -> VectorEnv:
@@ -171,7 +180,8 @@ class Algorithm:
         """Where to go on from; environments that others have stepped begin new episodes."""
         if self._last is not None and self._stale:
             stats = (self._model.obs_stats, self._model.return_stats)
-            collector = Collector.begin(self._open(), *stats)
+            seed = reset_seed(self._config, self._last.number)
+            collector = Collector.begin(self._open(), *stats, seed)
             self._last = self._last._replace(collector=collector)
         self._stale = False
         return self._last
@@ -214,10 +224,7 @@ class Algorithm:
         if not path.exists():
             path = _with_suffix(path)
         model = Model.load(find_model(path))
-        if model.config.algo != cls.algo:
-            kinds = (kind for kind in Algorithm.__subclasses__() if kind.algo == model.config.algo)
-            right = next((kind.__name__ for kind in kinds), "Model")
-            raise UsageError(f"{path} is a {model.config.algo} model; load it with {right}.load")
+        cls._check_algo(model, path)
         learner = cls.__new__(cls)
         learner._begin(model.config, source_of(model.config.env_id, model.config.backend))
         learner._model = model
@@ -225,6 +232,37 @@ class Algorithm:
         learner._stale = True
         if env is not None:
             learner.set_env(env)
+        return learner
+
+    @classmethod
+    def _check_algo(cls, model: Model, path: Path) -> None:
+        if model.config.algo != cls.algo:
+            kinds = (kind for kind in Algorithm.__subclasses__() if kind.algo == model.config.algo)
+            right = next((kind.__name__ for kind in kinds), "Model")
+            raise UsageError(f"{path} is a {model.config.algo} model; load it with {right}.load")
+
+    @classmethod
+    def resume(
+        cls: type[Learner], run_dir: str | Path, env: Any = None, replay: bool = True
+    ) -> Learner:
+        """Goes on with a run of `learn(run_dir=…)` or `capo train`, from its last checkpoint.
+
+        `learn()` then ends as it would have ended without the interruption, bit for bit: the
+        environments (the run's own task, or `env`) are brought back to where they stood by playing
+        their last actions again. Without `replay` they begin new episodes instead.
+        """
+        found = reopen(Path(run_dir), None, False, _warn)
+        try:
+            model = found.checkpoint.step.model
+            cls._check_algo(model, Path(run_dir))
+            learner = cls.__new__(cls)
+            where = model.config.env_id if env is None else env
+            learner._begin(model.config, source_of(where, model.config.backend))
+            learner._model, learner._resumed = model, found
+            learner._last = take_up(found, learner._open(), replay, _warn)
+        except BaseException:
+            found.close()
+            raise
         return learner
 
     def set_env(self, env: Any) -> None:
@@ -249,8 +287,12 @@ def _first(model: Model) -> Generation:
     networks = (model.policy, model.critic)
     moments = (init_optimizer(model.config, network) for network in networks)
     nowhere = np.zeros(0)
-    collector = Collector(nowhere, model.obs_stats, model.return_stats, *[nowhere] * 3)
+    collector = Collector(nowhere, model.obs_stats, model.return_stats, *[nowhere] * 3, seed=0)
     return Generation(-1, to_host(TrainState(*networks, *moments)), collector, Recent(), model, {})
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
 
 
 def _check_fields(fields: dict[str, Any]) -> None:

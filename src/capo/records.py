@@ -136,12 +136,12 @@ def read(folder: Path) -> Record:
 
     There may be no manifest and no evaluation yet.
     """
-    config = _object(folder / "config.json")
+    config = read_object(folder / "config.json")
     for key, kind in (("env_id", str), ("algo", str), ("seed", int)):
         if not isinstance(config.get(key), kind):
             raise UsageError(f"{folder / 'config.json'} has no {key}")
     manifest, result = (
-        _object(file) if (file := folder / name).exists() else {}
+        read_object(file) if (file := folder / name).exists() else {}
         for name in ("manifest.json", "eval.json")
     )
     return Record(folder, config, manifest, rows(folder), result)
@@ -171,7 +171,8 @@ def number(value: Any) -> float:
     return float(value) if good else math.nan
 
 
-def _object(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> dict[str, Any]:
+    """A JSON object of a run folder."""
     found = _parsed(_text(file))
     if not isinstance(found, dict):
         raise UsageError(f"{file} is damaged: it is not a JSON object")

@@ -1,5 +1,6 @@
 """Collecting one batch with the incumbent, and its advantages."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,11 @@ from capo.envs import EnvError, VectorEnv, to_env
 from capo.networks import Policy
 from capo.normalize import RunningStats, as_float32, discounted_returns
 from capo.observations import Encoder, prepare
+
+RENEW_STEPS = 10_000
+"""After about as many steps all environments begin new episodes from a seed."""
+RESETS = 1
+"""Keeps the draws of these seeds apart from those of the actions."""
 
 
 class Batch(NamedTuple):
@@ -37,18 +43,43 @@ class Collector(NamedTuple):
     accumulators: np.ndarray
     episode_return: np.ndarray
     episode_length: np.ndarray
+    seed: int
+    """What all environments were last reset from."""
+    played: tuple[np.ndarray, ...] = ()
+    """The actions since then, one array a batch: they lead back to where the environments stand."""
 
     @staticmethod
     def init(env: VectorEnv, config: Config) -> "Collector":
         """Resets the environments and starts the statistics."""
         stats = Encoder.of(config, env.observation_space).blank_stats()
-        return Collector.begin(env, stats, RunningStats.init())
+        return Collector.begin(env, stats, RunningStats.init(), config.seed)
 
     @staticmethod
-    def begin(env: VectorEnv, obs_stats: RunningStats, return_stats: RunningStats) -> "Collector":
+    def begin(
+        env: VectorEnv, obs_stats: RunningStats, return_stats: RunningStats, seed: int
+    ) -> "Collector":
         """Resets the environments and goes on with statistics there are."""
         zeros = np.zeros(env.num_envs)
-        return Collector(env.reset(), obs_stats, return_stats, zeros, zeros, zeros)
+        return Collector(env.reset(seed), obs_stats, return_stats, zeros, zeros, zeros, seed)
+
+    def renewed(self, env: VectorEnv, config: Config, index: int) -> "Collector":
+        """Begins new episodes after generation `index`, if it is one of those that do.
+
+        Episodes in progress end there, bootstrapped like all that goes on beyond a batch. So the
+        environments never stand further than some ten thousand steps from a seed, and a checkpoint
+        needs no more than these actions to bring any environment back.
+        """
+        if (index + 1) % math.ceil(RENEW_STEPS / config.num_steps):
+            return self
+        return Collector.begin(env, self.obs_stats, self.return_stats, reset_seed(config, index))
+
+    def replay(self, env: VectorEnv) -> np.ndarray:
+        """Brings the environments to where they stood; returns what is seen there."""
+        obs = env.reset(self.seed)
+        for actions in self.played:
+            for action in actions:
+                obs = env.step(action).obs
+        return obs
 
 
 class Episodes(NamedTuple):
@@ -70,7 +101,7 @@ def collect(
     steps, envs = config.num_steps, env.num_envs
     noise = policy.family.noise(rng, (steps, envs))
     raw_obs = np.empty((steps, *state.obs.shape), state.obs.dtype)
-    raw_next, actions = np.empty_like(raw_obs), []
+    raw_next, actions, taken = np.empty_like(raw_obs), [], []
     rewards = np.empty((steps, envs))
     ends = np.empty((2, steps, envs), bool)
     obs = state.obs
@@ -78,7 +109,8 @@ def collect(
         raw_obs[t] = obs
         seen = prepare(config, state.obs_stats, obs)
         action = policy.family.sample(policy(seen), noise[t])
-        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(to_env(env.action_space, action))
+        taken.append(to_env(env.action_space, action))
+        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(taken[-1])
         _check_finite(t, raw_obs[t], raw_next[t], rewards[t])
         actions.append(action)
     done = ends[0] | ends[1]
@@ -91,7 +123,15 @@ def collect(
     scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
     batch = Batch(before, after, np.stack(actions), scaled, ends[0], ends[1])
     episodes, running = _episodes(rewards, done, state)
-    return Collector(obs, obs_stats, return_stats, accumulators, *running), batch, episodes
+    played = (*state.played, np.stack(taken))
+    stands = Collector(obs, obs_stats, return_stats, accumulators, *running, state.seed, played)
+    return stands, batch, episodes
+
+
+def reset_seed(config: Config, index: int) -> int:
+    """The seed of the episodes that begin after generation `index`: a function of the run's."""
+    draw = np.random.default_rng([config.seed, index + 1, RESETS])
+    return int(draw.integers(2**31 - config.num_envs))
 
 
 def _check_finite(step: int, before: np.ndarray, after: np.ndarray, reward: np.ndarray) -> None:

@@ -1,26 +1,30 @@
-"""The run folder: what is left of a training run."""
+"""The run folder: what is left of a training run, and what it goes on from."""
 
-import importlib.metadata
+import contextlib
 import json
 import math
 import os
-import platform
-import shlex
-import subprocess
-import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, NamedTuple
 
+from capo import checkpoint
+from capo.checkpoint import Progress
 from capo.config import Config, UsageError
-from capo.envs import available_cores
+from capo.envs import EnvError
 from capo.evaluation import Evaluation
 from capo.events import Events, Sink
-from capo.files import write_json
-from capo.model import Model
+from capo.files import check_writable, naming, write_json
+from capo.locks import Lock
+from capo.provenance import command, commit, machine, versions
+from capo.records import read_object, rows
+from capo.resuming import Resumed
 from capo.tracking import Service, Tracker
+from capo.train import Generation
 
-PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
+CHECKPOINTS = 20
+"""How many a run saves unless asked otherwise."""
 
 
 def default_folder(config: Config) -> Path:
@@ -33,28 +37,28 @@ def default_folder(config: Config) -> Path:
 def check_free(folder: Path) -> None:
     """Refuses a folder that a run cannot be written to."""
     if (folder / "config.json").exists():
-        raise UsageError(f"{folder} already holds a run; choose another --run-dir")
+        raise UsageError(
+            f"{folder} already holds a run; choose another --run-dir, or --resume {folder}"
+        )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; choose another --run-dir")
     check_writable(folder, "; choose another --run-dir")
 
 
-def check_writable(folder: Path, advice: str = "") -> None:
-    """Refuses a folder that nothing can be written to, or that cannot be made."""
-    parent = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-    if not os.access(parent, os.W_OK):
-        raise UsageError(f"{parent} cannot be written to{advice}")
+class Recording(NamedTuple):
+    """How a run is recorded; none of it decides its numbers."""
 
+    every: int | None = None
+    """Generations between two checkpoints; None: about 5% of the run; 0: only where it ends."""
+    track: Service | None = None
+    project: str = "capo"
 
-def versions() -> dict[str, str | None]:
-    """Installed versions of what decides a run's numbers; None for what is not installed."""
-    found: dict[str, str | None] = {}
-    for name in PACKAGES:
-        try:
-            found[name.removesuffix("-rl")] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name.removesuffix("-rl")] = None
-    return found
+    def due(self, step: Generation) -> bool:
+        """Whether a checkpoint is to be saved after this generation."""
+        every = self.every
+        if every is None:
+            every = max(1, round(step.model.config.generations / CHECKPOINTS))
+        return every > 0 and (step.number + 1) % every == 0
 
 
 class RunFolder:
@@ -65,70 +69,137 @@ class RunFolder:
         path: Path,
         config: Config,
         backend: str,
-        track: Service | None = None,
-        project: str = "capo",
+        recording: Recording | None = None,
+        start: Resumed | None = None,
     ):
-        check_free(path)
-        self.path, self.config = path, config
-        self.rows: list[dict[str, Any]] = []
-        path.mkdir(parents=True, exist_ok=True)
-        self._sinks: list[Sink] = [Tracker(track, project, path, config)] if track else []
-        self._manifest = {
-            "versions": versions(),
-            "backend": backend,
-            "command": shlex.join([_program(), *sys.argv[1:]]),
-            "commit": _commit(),
-            "machine": _machine(),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "status": "running",
-        }
-        self._began = time.monotonic()
+        """Begins a folder; with `start`, goes on with the one that was resumed."""
+        self.path, self.config, self._backend = path, config, backend
+        self._recording = recording or Recording()
+        self.callbacks: Sequence[Any] = ()
+        """Those whose `state()` belongs into a checkpoint."""
+        if start is None:
+            check_free(path)
+            path.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(path) if start is None else start.lock
+        self.last = start.checkpoint.step if start else None
+        self._saved = self.last.number if self.last else None
+        progress = start.checkpoint.progress if start else Progress()
+        self._rows, self._began = progress.rows, time.monotonic() - progress.wall_seconds
+        self._metrics = _cut(path / "metrics.jsonl", progress.bytes)
         write_json(path / "config.json", config.to_dict())
+        self._manifest = self._begun(start)
+        self._sinks: list[Sink] = []
+        if track := self._recording.track:
+            known = self._manifest.get("tracking", {}).get(track)
+            tracker = Tracker(track, self._recording.project, path, config, known)
+            self._manifest["tracking"] = {track: tracker.known}
+            self._sinks.append(tracker)
         write_json(path / "manifest.json", self._manifest)
-        self._metrics: TextIO = (path / "metrics.jsonl").open("w")
-        self._sinks.append(Events(path))
+        self._sinks.append(Events(path, int(self.last.info["steps"]) if self.last else None))
+
+    def _begun(self, start: Resumed | None) -> dict[str, Any]:
+        """The manifest at the beginning; a run that is resumed keeps how it first began."""
+        now = {"command": command(), "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        here = {"versions": versions(), "commit": commit(), "machine": machine()}
+        if start is None:
+            return {"backend": self._backend, **now, **here, "status": "running"}
+        before = read_object(self.path / "manifest.json")
+        again = {"generation": start.checkpoint.step.number + 1, **now, "changed": start.changed}
+        resumed = [*before.get("resumed", []), again]
+        return {**before, **here, "resumed": resumed, "status": "running"}
+
+    def see(self, step: Generation, info: dict[str, float]) -> None:
+        """The callback of the loop: logs a generation, and saves a checkpoint if one is due."""
+        self.last = step
+        self.log(info)
+        if self._recording.due(step):
+            self.checkpoint()
 
     def log(self, row: dict[str, float]) -> None:
         """Appends a row to metrics.jsonl: whole numbers as such, null for what is not finite."""
         clean = {k: _plain(v) for k, v in row.items()}
-        self.rows.append(clean)
-        self._metrics.write(json.dumps(clean) + "\n")
-        self._metrics.flush()
+        with naming(self.path / "metrics.jsonl"):
+            self._metrics.write((json.dumps(clean) + "\n").encode())
+            self._metrics.flush()
+        self._rows += 1
         for sink in self._sinks:
             sink.log(clean)
 
-    def finish(self, model: Model | None, status: str, result: Evaluation | None) -> None:
+    def rows(self) -> list[dict[str, Any]]:
+        """What has been logged so far."""
+        return rows(self.path)
+
+    def checkpoint(self) -> None:
+        """Saves all that decides how the run goes on, and the model so far, if that is not done."""
+        if self.last is None or self.last.number == self._saved:
+            return
+        with naming(self.path / "metrics.jsonl"):
+            os.fsync(self._metrics.fileno())
+        wall = time.monotonic() - self._began
+        progress = Progress(self._rows, self._metrics.tell(), round(wall, 3))
+        states = [[type(c).__name__, c.state()] for c in self.callbacks if hasattr(c, "state")]
+        folder = self.path / checkpoint.FOLDER
+        checkpoint.save(folder, self.last, self._backend, progress, states)
+        self.last.model.save(self.path / "model.safetensors")
+        self._saved = self.last.number
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """However the block ends, the folder has the last whole generation and says what happened.
+
+        What the program itself is the cause of leaves the checkpoints there are alone.
+        """
+        try:
+            yield
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            with contextlib.suppress(OSError):
+                if stopped or isinstance(error, EnvError):
+                    self.checkpoint()
+                self.finish("interrupted" if stopped else "failed")
+            raise
+        finally:
+            self._lock.release()
+
+    def finish(self, status: str, result: Evaluation | None = None) -> None:
         """Writes the model and the evaluation, if there are any, and says how the run ended."""
-        self._metrics.close()
-        if model is not None:
-            model.save(self.path / "model.safetensors")
+        with naming(self.path / "metrics.jsonl"):
+            self._metrics.close()
+        if self.last is not None:
+            self.last.model.save(self.path / "model.safetensors")
         if result is not None:
             write_json(self.path / "eval.json", result.to_dict())
+        found = self.rows()
         for sink in self._sinks:
             if result is not None:
-                sink.log({"steps": self.rows[-1]["steps"], "evaluation/return": result.mean})
+                sink.log({"steps": found[-1]["steps"], "evaluation/return": result.mean})
             sink.close(status)
-        if self.rows:
-            self._draw(result)
+        if found:
+            self._draw(found, result)
         wall = time.monotonic() - self._began
-        write_json(
-            self.path / "manifest.json",
-            {**self._manifest, "status": status, "wall_seconds": round(wall, 3)},
-        )
+        ended = {**self._manifest, "status": status, "wall_seconds": round(wall, 3)}
+        write_json(self.path / "manifest.json", ended)
+        self._lock.release()
 
-    def _draw(self, result: Evaluation | None) -> None:
+    def _draw(self, found: list[dict[str, Any]], result: Evaluation | None) -> None:
         from capo.report import summary
 
         title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
         if result is not None:
             title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
-        summary(self.path / "summary.png", self.config, self.rows, title)
+        summary(self.path / "summary.png", self.config, found, title)
 
 
-def _program() -> str:
-    """Capo for its own command line, else the script that is running."""
-    name = Path(sys.argv[0]).name
-    return "capo" if name in ("capo", "__main__.py") else name or "python"
+def _cut(file: Path, size: int) -> BinaryIO:
+    """The file for appending, with what came after its first `size` bytes cut off."""
+    there = file.stat().st_size if file.exists() else 0
+    if there < size:
+        raise UsageError(f"{file} is damaged: it has {there} bytes, its checkpoint says {size}")
+    with naming(file):
+        opened = file.open("r+b" if size else "wb")
+        opened.truncate(size)
+        opened.seek(size)
+    return opened
 
 
 def _plain(value: float) -> int | float | None:
@@ -146,26 +217,3 @@ def find_model(run: Path) -> Path:
     if not run.exists():
         raise UsageError(f"there is no run {run}")
     return run
-
-
-def _machine() -> dict[str, Any]:
-    import jax
-
-    return {
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "cores": available_cores(),
-        "devices": [str(device) for device in jax.devices()],
-    }
-
-
-def _commit() -> str | None:
-    """The commit of this source tree, if it is a checkout."""
-    here = Path(__file__).resolve().parent
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

@@ -31,13 +31,18 @@ def check_tracking(service: Service) -> None:
 class Tracker:
     """One run at a service, named as its folder is, under the names that TensorBoard has too."""
 
-    def __init__(self, service: Service, project: str, folder: Path, config: Config):
+    def __init__(
+        self, service: Service, project: str, folder: Path, config: Config, known: str | None = None
+    ):
+        """`known` is the name that the service gave a run which now goes on."""
         module: Any = importlib.import_module(service)
         if service == "wandb":
             where = os.environ.get("WANDB_DIR", str(folder))
-            options = {"tags": [config.env_id, config.algo], "dir": where}
+            options = {"tags": [config.env_id, config.algo], "dir": where, "id": known}
         else:
             options = {"group": config.env_id}
+        if known is not None:
+            options["resume"] = "allow"
         try:
             self._run = module.init(
                 project=project, name=folder.name, config=config.to_dict(), **options
@@ -45,6 +50,8 @@ class Tracker:
         except Exception as error:
             raise UsageError(f"--track {service} did not start: {error}") from error
         self._service = service
+        self.known = str(getattr(self._run, "id", folder.name))
+        """What to resume the run by, there."""
 
     def log(self, row: Row) -> None:
         """Sends a row; what has no value is left out."""

@@ -114,7 +114,7 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
     returns = deque(recent.returns, maxlen=RETURN_WINDOW)
     lengths = deque(recent.lengths, maxlen=RETURN_WINDOW)
     warming, looked_at = recent.warming and _warms_up(config), diagnosed(config)
-    began = time.perf_counter()
+    began = time.perf_counter() - (start.info.get("seconds", 0.0) if start else 0.0)
     for index in range(start.number + 1 if start else 0, config.generations):
         warming = warming and not _warm(config, index, returns)
         started = time.perf_counter()
@@ -146,6 +146,7 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
             "update_seconds": updated - collected,
             "diagnose_seconds": now - updated,
         }
+        collector = collector.renewed(env, config, index)
         stats = (collector.obs_stats, collector.return_stats)
         model = Model(config, *spaces, state.policy, state.critic, *stats)
         recent = Recent(tuple(returns), tuple(lengths), warming)

@@ -49,6 +49,11 @@ def init(config: Config, observation_space: gym.Space, action_space: gym.Space) 
     return to_host(TrainState(*networks, *states))
 
 
+def blank(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
+    """The shapes and types of what `init` makes."""
+    return init(config, observation_space, action_space)
+
+
 def generation(
     config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
 ) -> Update:

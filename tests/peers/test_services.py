@@ -18,10 +18,11 @@ BROKEN = """
 import sys
 from pathlib import Path
 from capo import Config
-from capo.runs import RunFolder
-run = RunFolder(Path("run"), Config("CartPole-v1"), "none", sys.argv[1], "trial")
+from capo.runs import Recording, RunFolder
+recording = Recording(track=sys.argv[1], project="trial")
+run = RunFolder(Path("run"), Config("CartPole-v1"), "none", recording)
 run.log({"steps": 128.0, "seconds": 1.0, "return": 3.0, "kl": 0.1, "warmup": 0.0})
-run.finish(None, "failed", None)
+run.finish("failed", None)
 """
 
 

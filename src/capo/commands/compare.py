@@ -78,7 +78,7 @@ def _records(runs: tuple[Path, ...]) -> tuple[list["Record"], list[str]]:
 
 def _check_out(out: Path) -> None:
     """Refuses to write into anything but a new or empty folder, or an earlier comparison."""
-    from capo.runs import check_writable
+    from capo.files import check_writable
 
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder; choose another --out")

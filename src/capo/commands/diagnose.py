@@ -71,9 +71,8 @@ def diagnose(
     from rich.console import Console
 
     from capo.experts import prepare_devices
-    from capo.files import write_json
+    from capo.files import check_writable, write_json
     from capo.report import diagnosis
-    from capo.runs import check_writable
     from capo.study import check_depths, study, table
 
     prepare_devices()

@@ -17,9 +17,10 @@ def export(run: RunPath, onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -
         run: A run folder or a model file.
         onnx: The file to write: observations in, the most likely action out.
     """
+    from capo.files import check_writable
     from capo.model import Model
     from capo.onnx_export import export_onnx
-    from capo.runs import check_writable, find_model
+    from capo.runs import find_model
 
     model = Model.load(find_model(run))
     check_writable(onnx.parent)

@@ -76,8 +76,8 @@ def _check(episodes: int, fps: float | None, width: int | None, max_steps: int) 
 def _record(out: Path, fps: float | None, width: int | None, model: "Model", *episodes) -> None:
     from rich.console import Console
 
+    from capo.files import check_writable
     from capo.playing import record
-    from capo.runs import check_writable
     from capo.video import check_video, save_video
 
     check_video(out)

@@ -1,5 +1,6 @@
 """capo train."""
 
+import contextlib
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,18 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from capo.commands.evaluate import in_words
-from capo.config import Config, check_least
+from capo.config import Config, UsageError, check_least
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from capo.envs import VectorEnv
-    from capo.model import Model
-    from capo.runs import RunFolder
+    from capo.resuming import Resumed
+    from capo.runs import Recording, RunFolder
     from capo.train import Generation
 
 
 def train(
     config: tyro.conf.OmitArgPrefixes[Config],
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    resume: Annotated[str | None, tyro.conf.arg(metavar="RUN|auto")] = None,
+    override: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    replay: bool = True,
+    checkpoint_every: int | None = None,
+    env_timeout: float = 300.0,
     eval_episodes: int = 20,
     track: Literal["wandb", "trackio"] | None = None,
     track_project: Annotated[str, tyro.conf.arg(metavar="NAME")] = "capo",
@@ -30,97 +38,146 @@ def train(
     Args:
         config: Everything that decides the run.
         run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
+        resume: Go on with a run folder, or from one checkpoint in it. auto: with --run-dir, or with
+            the newest unfinished run below runs/ that the other arguments fit; passes over a
+            damaged checkpoint, and begins a new run if there is none.
+        override: Let the resumed run go on with other arguments than it was begun with.
+        replay: Bring the environments of a resumed run back to where they stood by playing their
+            last actions again; without it they begin new episodes.
+        checkpoint_every: Save everything each N generations; None: about 20 times; 0: at the end.
+        env_timeout: Seconds that a step or reset of the environments may take; 0: any.
         eval_episodes: Episodes of the evaluation at the end; 0 for none.
         track: Send the metrics to this service as well.
         track_project: The project there.
     """
     from rich.console import Console
 
+    from capo.runs import Recording
+    from capo.tracking import check_tracking
+
+    check_least("--eval-episodes", eval_episodes, 0)
+    check_least("--env-timeout", env_timeout, 0)
+    if checkpoint_every is not None:
+        check_least("--checkpoint-every", checkpoint_every, 0)
+    if track is not None:
+        check_tracking(track)
+    console = Console(highlight=False, soft_wrap=True)
+    recording = Recording(checkpoint_every, track, track_project)
+    with contextlib.ExitStack() as stack:
+        begun = None
+        if resume is not None:
+            begun = _reopened(config, resume, run_dir, override, console)
+        if begun is not None:
+            stack.callback(begun.close)
+            config = begun.checkpoint.config
+        run, start, env = _open(config, run_dir, begun, replay, recording, console)
+        stack.callback(env.close)
+        with run.guarded():
+            code = _learn(run, env, start, eval_episodes, console)
+    where = shlex.quote(str(run.path))
+    console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
+    again = f"capo train --resume {where}" if code else f"capo eval {where} --episodes 100"
+    console.print(f"next:       {again}")
+    return code
+
+
+def _reopened(
+    config: Config, resume: str, run_dir: Path | None, override: bool, console: "Console"
+) -> "Resumed | None":
+    """The run to go on with; None for `auto` where there is none yet."""
+    from capo.commands.resume import newest_run
+    from capo.resuming import reopen, run_of
+
+    if resume != "auto":
+        if run_dir is not None and run_dir.resolve() != run_of(Path(resume)).resolve():
+            raise UsageError(f"--resume {resume} writes there, not into --run-dir {run_dir}")
+        return reopen(Path(resume), config, override, None)
+    folder = newest_run(run_dir, config)
+    if folder is None:
+        console.print("there is no run to resume; a new one begins")
+        return None
+    return reopen(folder, config, override, console.print)
+
+
+def _open(
+    config: Config,
+    run_dir: Path | None,
+    begun: "Resumed | None",
+    replay: bool,
+    recording: "Recording",
+    console: "Console",
+) -> "tuple[RunFolder, Generation | None, VectorEnv]":
+    """The run folder, the generation to go on from, and the environments, ready to learn in."""
+    from capo.adapters import encoded
     from capo.envs import make
     from capo.methods import resolve
     from capo.observations import settle
+    from capo.resuming import take_up
     from capo.runs import RunFolder, check_free, default_folder
-    from capo.tracking import check_tracking
     from capo.train import compile_generation
 
-    check_least("--eval-episodes", eval_episodes, 0)
     config = resolve(config)
-    folder = run_dir or default_folder(config)
-    check_free(folder)
-    if track is not None:
-        check_tracking(track)
+    folder = begun.folder if begun else run_dir or default_folder(config)
+    if begun is None:
+        check_free(folder)
     env = make(config.env_id, config.num_envs, config.seed, config.backend)
-    config = settle(config, env.observation_space)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(_headline(config, env))
-    with console.status("compiling"):
-        seconds = compile_generation(config, env.observation_space, env.action_space)
-    console.print(f"compiling took {seconds:.1f} s")
-    run = RunFolder(folder, config, env.backend, track, track_project)
-    last = _train_into(run, env, console)
-    return _conclude(run, last, eval_episodes, console)
+    try:
+        config = settle(config, env.observation_space)
+        env = encoded(env, config)
+        console.print(_headline(config, env))
+        with console.status("compiling"):
+            seconds = compile_generation(config, env.observation_space, env.action_space)
+        console.print(f"compiling took {seconds:.1f} s")
+        start = None
+        if begun is not None:
+            console.print(f"resuming from {begun.checkpoint.path}")
+            start = take_up(begun, env, replay, console.print)
+        return RunFolder(folder, config, env.backend, recording, begun), start, env
+    except BaseException:
+        env.close()
+        raise
 
 
-def _train_into(run: "RunFolder", env: "VectorEnv", console) -> "Generation":
-    """Trains into the run folder; on an interruption or an error, what there is gets saved."""
+def _learn(
+    run: "RunFolder",
+    env: "VectorEnv",
+    start: "Generation | None",
+    episodes: int,
+    console: "Console",
+) -> int:
+    """Trains into the run folder and evaluates what was trained to the end; the exit code."""
+    from capo.callbacks import follow
     from capo.console import Progress
+    from capo.evaluation import evaluate
+    from capo.interrupts import Interrupt
     from capo.train import generations
 
-    last: Generation | None = None
-    try:
-        with Progress(console, run.config).running() as progress:
-            for last in generations(run.config, env):
-                run.log(last.info)
-                progress.show(last.info)
-    except KeyboardInterrupt:
-        if last is None:
-            run.finish(None, "interrupted", None)
-            raise
-    except Exception:
-        run.finish(last and last.model, "failed", None)
-        if last is not None:
-            console.print(f"stopped by an error; the model so far is in {run.path}")
-        raise
-    finally:
-        env.close()
-    assert last is not None
-    return last
-
-
-def _conclude(run: "RunFolder", last: "Generation", episodes: int, console) -> int:
-    """Evaluates what was trained to the end, says what there is now; the exit code."""
-    if said := _theorem(run.rows):
+    done = start.number + 1 if start else 0
+    with (
+        Interrupt().listening() as interrupt,
+        Progress(console, run.config, done).running() as progress,
+    ):
+        steps = generations(run.config, env, start)
+        follow(steps, [run.see, lambda _, info: progress.show(info), interrupt])
+    run.checkpoint()
+    assert run.last is not None
+    if said := _theorem(run.rows()):
         console.print(said)
-    if interrupted := last.number + 1 < run.config.generations:
-        console.print(f"interrupted after {last.info['steps']:.0f} steps")
-        run.finish(last.model, "interrupted", None)
-    else:
-        _evaluate_into(run, last.model, episodes, console)
-    where = shlex.quote(str(run.path))
-    console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
-    console.print(f"next:       capo eval {where} --episodes 100")
-    return 130 if interrupted else 0
-
-
-def _evaluate_into(run: "RunFolder", model: "Model", episodes: int, console) -> None:
-    """Evaluates and finishes the run; an evaluation that does not end well leaves the model."""
-    from capo.evaluation import evaluate
-
-    try:
-        result = evaluate(model, episodes) if episodes else None
-    except BaseException as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        run.finish(model, "interrupted" if interrupted else "failed", None)
-        raise
-    run.finish(model, "finished", result)
+    if interrupt.number is not None:
+        run.finish("interrupted")
+        console.print(f"interrupted after {run.last.info['steps']:.0f} steps")
+        return 128 + interrupt.number
+    result = evaluate(run.last.model, episodes) if episodes else None
+    run.finish("finished", result)
     if result is not None:
         console.print("evaluation: " + in_words(result))
+    return 0
 
 
 def _headline(config: Config, env: "VectorEnv") -> str:
     """The versions and sizes of a run in one line."""
     from capo.methods import method_of
-    from capo.runs import versions
+    from capo.provenance import versions
 
     found = " ".join(f"{name} {version}" for name, version in versions().items() if version)
     method = method_of(config.algo)

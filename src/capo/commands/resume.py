@@ -1,0 +1,62 @@
+"""Which run `capo train --resume` means, and the configuration that it has."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from capo.config import Config
+
+RUNS = Path("runs")
+
+
+def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
+    """The configurations of the runs that the words may resume, and whether they name the run.
+
+    Each in turn is the default that the words are read against: what they leave out is the run's.
+    """
+    if words[:1] != ["train"] or (resume := _value(words, "--resume")) is None:
+        return
+    from capo.resuming import run_of, saved_config
+
+    if resume != "auto":
+        yield saved_config(run_of(Path(resume))), True
+        return
+    run_dir = _value(words, "--run-dir")
+    for folder in _unfinished(None if run_dir is None else Path(run_dir)):
+        yield saved_config(folder), run_dir is not None
+
+
+def newest_run(run_dir: Path | None, config: Config) -> Path | None:
+    """The run that `auto` means: `run_dir`, or the newest unfinished one of this configuration."""
+    from capo.methods import resolve
+    from capo.resuming import saved_config
+
+    for folder in _unfinished(run_dir):
+        if run_dir is not None or saved_config(folder) == resolve(config):
+            return folder
+    return None
+
+
+def _unfinished(run_dir: Path | None) -> list[Path]:
+    """`run_dir` if there is a run, or every unfinished one below runs/, newest checkpoint first."""
+    from capo.checkpoint import FOLDER, found
+    from capo.records import read_object
+
+    if run_dir is not None:
+        return [run_dir] if (run_dir / "config.json").is_file() else []
+    last = {}
+    for manifest in RUNS.glob("*/manifest.json"):
+        paths = found(manifest.parent / FOLDER)
+        if paths and read_object(manifest).get("status") != "finished":
+            last[manifest.parent] = paths[-1].stat().st_mtime
+    return sorted(last, key=last.__getitem__, reverse=True)
+
+
+def _value(words: list[str], name: str) -> str | None:
+    """The word after `name`, or after `name=`; the last one counts."""
+    found = None
+    for word, after in zip(words, [*words[1:], None], strict=True):
+        if word == name:
+            found = after
+        elif word.startswith(f"{name}="):
+            found = word.removeprefix(f"{name}=")
+    return found
