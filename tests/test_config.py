@@ -70,6 +70,51 @@ def test_a_choice_outside_its_list_is_refused():
         Config.from_dict(values)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("seed", True, "True; it must be a whole number"),
+        ("seed", 1.0, "1.0; it must be a whole number"),
+        ("gamma", "0.9", "'0.9'; it must be a number"),
+        ("gamma", 10**400, "it must be a number"),
+        ("anneal_lr", 1, "1; it must be true or false"),
+        ("env_id", None, "None; it must be a text"),
+        ("hidden", 64, "64; it must be a list, each of it a whole number"),
+        ("hidden", [64, 6.5], "it must be a list, each of it a whole number"),
+        ("hidden", [64, [64]], "it must be a list, each of it a whole number"),
+        ("warmup_floor", "low", "'low'; it must be a number or null"),
+        ("network", ["mlp"], "['mlp']; it must be one of auto, mlp, cnn"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_key(key, value, wanted):
+    with pytest.raises(UsageError) as error:
+        Config.from_dict({**Config("Hopper-v4").to_dict(), key: value})
+    assert str(error.value).startswith(f"the configuration's {key} is ")
+    assert wanted in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("values", [None, [], "x", {}, {"seed": 1}])
+def test_what_is_no_configuration_is_refused(values):
+    with pytest.raises(UsageError, match=r"configuration (is names and values|has no env_id)"):
+        Config.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_envs": 10**12, "num_steps": 10**12, "minibatches": 7},
+        {"hidden": (4,) * 101},
+        {"env_id": "x" * 201},
+        {"env_id": "\x1b[2JHopper-v4"},
+        {"algo": "ppo\n"},
+    ],
+)
+def test_absurd_values_are_refused_at_once(changes):
+    with pytest.raises(UsageError, match=r"it must be at most|which is no name"):
+        Config(**{"env_id": "Hopper-v4", **changes})
+
+
 def test_an_unknown_method_is_refused_with_the_nearest():
     with pytest.raises(UsageError, match="unknown algorithm 'cappo'; did you mean capo"):
         method_of("cappo")

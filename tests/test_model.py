@@ -3,15 +3,22 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 
 from capo import Model, UsageError, generations
-from capo.model import blank_model, space_from_json, space_to_json
+from capo.model import FORMAT, SCHEMA, blank_model
+from capo.spaces import space_from_json, space_to_json
+from capo.tensors import named, pack, unpack
 from probes import Target, small, vector
 from test_consensus import same
+
+OLD = Path(__file__).parent / "data" / "model-schema-1.safetensors"
+"""What `save` wrote before there were digests: a PPO on CartPole-v1 with four hidden units."""
 
 SPACES = [
     gym.spaces.Box(-1, 1, (2,)),
@@ -20,6 +27,16 @@ SPACES = [
     gym.spaces.MultiDiscrete([2, 3], start=[1, 0]),
     gym.spaces.MultiBinary(3),
 ]
+SEEN = [
+    gym.spaces.Box(0, 255, (36, 36, 3), np.uint8),
+    gym.spaces.Box(np.zeros((2, 2), bool), np.ones((2, 2), bool), dtype=np.bool_),
+    gym.spaces.Box(np.array([-np.inf, 0.0]), np.array([1.5, np.inf]), dtype=np.float64),
+    gym.spaces.Box(np.iinfo(np.int64).min, np.iinfo(np.int64).max, (2,), np.int64),
+    gym.spaces.MultiBinary([2, 3]),
+    gym.spaces.MultiDiscrete([[2, 3], [4, 5]]),
+    gym.spaces.Dict({"a": gym.spaces.Discrete(3), "b": gym.spaces.Tuple(SPACES[:2])}),
+]
+"""Spaces that are only ever observed."""
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +45,66 @@ def trained():
     return list(generations(config, vector(Target)))[-1].model
 
 
-@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("space", SPACES + SEEN, ids=str)
 def test_spaces_survive_json(space):
-    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+    text = json.dumps(space_to_json(space))
+    assert space_from_json(json.loads(text)) == space
+    assert len(text) < 300, "equal bounds are one number"
+
+
+def test_a_model_of_the_first_schema_still_loads_and_acts_as_it_did():
+    model = Model.load(OLD)
+    obs = np.array([[0.01 * i, -0.3 * i, 0.02 * i - 0.1, 0.4 * i - 1] for i in range(8)])
+    np.testing.assert_array_equal(model.act(obs), [0, 0, 0, 1, 1, 1, 1, 1])
+    drawn = model.act(obs, False, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, [1, 1, 0, 0, 0, 1, 1, 1])
+    logits = model.policy(model.obs_stats.normalize(obs[:1]))
+    np.testing.assert_allclose(logits, [[0.3463087, -0.3665792]], rtol=1e-5)
+
+
+def test_a_model_is_sealed(trained, tmp_path):
+    """A bit of any array, or a digit of the configuration, cannot change unnoticed."""
+    good, bad = tmp_path / "m.safetensors", tmp_path / "bad.safetensors"
+    trained.save(good)
+    content = good.read_bytes()
+    swapped = bytearray(content)
+    swapped[-2] ^= 1
+    for edited in (bytes(swapped), content.replace(b'\\"gamma\\": 0.9', b'\\"gamma\\": 0.8')):
+        assert edited != content
+        bad.write_bytes(edited)
+        with pytest.raises(UsageError, match=r"bad\.safetensors .* its digest does not fit"):
+            Model.load(bad)
+
+
+@pytest.mark.parametrize("space", SEEN[:2] + SEEN[4:], ids=str)
+def test_what_was_observed_is_saved_and_loaded(space, tmp_path):
+    model = blank_model(small("ppo"), space, SPACES[2])
+    model.save(tmp_path / "m.safetensors")
+    loaded = Model.load(tmp_path / "m.safetensors")
+    assert loaded.observation_space == space
+    assert same((loaded.policy, loaded.critic), (model.policy, model.critic))
+
+
+def test_networks_in_double_precision_stay_so(tmp_path):
+    with jax.enable_x64(True):
+        model = blank_model(small("ppo"), *SPACES[:2])
+    model.save(tmp_path / "m.safetensors")
+    found = Model.load(tmp_path / "m.safetensors").policy
+    assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {np.dtype(np.float64)}
+
+
+def test_arrays_that_are_not_numbers_are_refused(trained, tmp_path):
+    path = tmp_path / "m.safetensors"
+    trained.save(path)
+    header, arrays = unpack(path, FORMAT, SCHEMA)
+    for name, value, complaint in (
+        ("policy.net.biases.0", np.nan, "policy.net.biases.0 holds what is not a finite number"),
+        ("return_stats.var", -1.0, "a variance is below 0"),
+    ):
+        assert set(named(trained._arrays())) == set(arrays)
+        path.write_bytes(pack({**arrays, name: np.full_like(arrays[name], value)}, header))
+        with pytest.raises(UsageError, match=f"damaged or was edited: {complaint}"):
+            Model.load(path)
 
 
 def test_a_loaded_model_is_the_saved_one(trained, tmp_path):
@@ -84,7 +158,7 @@ def damaged(path):
     yield "empty", b""
     yield "a pickle", b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins"
     yield "a header that claims too much", (2**62).to_bytes(8, "little") + bytes(data[8:])
-    yield "another schema", bytes(data).replace(b'"schema":"1"', b'"schema":"9"')
+    yield "another schema", bytes(data).replace(b'"schema":"2"', b'"schema":"9"')
     yield "another format", bytes(data).replace(b"capo-model", b"else-model")
     yield "another size", bytes(data).replace(b'\\"hidden\\": [16]', b'\\"hidden\\": [17]')
 

@@ -2,17 +2,24 @@
 
 import dataclasses
 import math
+import reprlib
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
+
+from capo.fields import wrong_type
 
 PRESETS: dict[str, dict[str, str]] = {
     "default": {"truncation": "bootstrap", "distill_init": "average"},
     "paper": {"truncation": "terminate", "distill_init": "incumbent"},
 }
 """What `auto` means for the fields that a preset decides."""
+MOST = 1_000_000
+"""Of what is counted by hand: environments, epochs. More is a slip, or a file that means harm."""
+LONGEST_NAME, DEEPEST = 200, 100
+"""Letters of an id, and hidden layers."""
 
 
 class UsageError(ValueError):
@@ -156,7 +163,9 @@ class Config:
     def _check_ranges(self) -> None:
         sizes = ("experts", "epochs", "minibatches", "num_envs", "num_steps")
         for name in (*sizes, "trpo_cg_iters", "frame_stack"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            value = getattr(self, name)
+            _require(value >= 1, name, value, "at least 1")
+            _require(value <= MOST, name, value, f"at most {MOST}")
         for name in ("learning_rate", "adam_eps", "clip", "max_grad_norm", "delta", "trpo_delta"):
             _in_range(self, name, 0.0, math.inf, open_low=True)
         for name in ("entropy_coef", "vf_coef", "target_kl", "trpo_damping", "distill_tol"):
@@ -171,6 +180,12 @@ class Config:
             _require(math.isfinite(self.warmup_floor), "warmup_floor", self.warmup_floor, "finite")
         good = all(width >= 1 for width in self.hidden)
         _require(good, "hidden", self.hidden, "widths of at least 1")
+        deep = f"at most {DEEPEST} widths"
+        _require(len(self.hidden) <= DEEPEST, "hidden", reprlib.repr(self.hidden), deep)
+        for name in ("env_id", "algo"):
+            said = getattr(self, name)
+            if len(said) > LONGEST_NAME or not said.isprintable():
+                raise UsageError(f"{name} is {reprlib.repr(said)}, which is no name")
 
     def _check_choices(self) -> None:
         for field in dataclasses.fields(self):
@@ -217,19 +232,27 @@ class Config:
         return dataclasses.asdict(self)
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> "Config":
-        """The inverse of `to_dict`; unknown keys are an error."""
-        known = {field.name for field in dataclasses.fields(Config)}
-        if unknown := sorted(set(values) - known):
-            raise UsageError(f"unknown configuration keys: {', '.join(unknown)}")
-        hidden = tuple(values.get("hidden", Config.hidden))
-        return Config(**{**values, "hidden": hidden})
+    def from_dict(values: Any) -> "Config":
+        """The inverse of `to_dict`; unknown keys and values of another type are an error."""
+        if not isinstance(values, dict):
+            raise UsageError(f"a configuration is names and values, not {reprlib.repr(values)}")
+        hints = get_type_hints(Config)
+        if unknown := sorted(set(values) - set(hints)):
+            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            raise UsageError(f"unknown configuration keys: {', '.join(unknown[:3])}{more}")
+        if "env_id" not in values:
+            raise UsageError("the configuration has no env_id")
+        for name, value in values.items():
+            if wrong := wrong_type(value, hints[name]):
+                raise UsageError(f"the configuration's {name} is {wrong}")
+        return Config(**{**values, "hidden": tuple(values.get("hidden", Config.hidden))})
 
 
 def nearest_divisor(size: int, wanted: int) -> int:
     """The divisor of `size` that is closest to `wanted` (the smaller one of two as close)."""
-    divisors = (d for d in range(1, size + 1) if size % d == 0)
-    return min(divisors, key=lambda d: (abs(d - wanted), d))
+    start = min(size, wanted)
+    near = (d for away in range(start) for d in (start - away, start + away))
+    return next(d for d in near if size % d == 0)
 
 
 def _require(good: bool, name: str, value: object, wanted: str) -> None:

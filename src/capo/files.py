@@ -1,4 +1,4 @@
-"""Files that are whole at all times: written under another name, brought to disk, then renamed."""
+"""Files that are whole at all times (written under another name, then renamed), and strict JSON."""
 
 import contextlib
 import json
@@ -95,3 +95,19 @@ def restore_folders(parent: Path) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Writes indented JSON, whole or not at all."""
     write_atomic(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def parse_json(text: str) -> Any:
+    """JSON as the standard has it: a key that comes twice, NaN and Infinity are a ValueError."""
+    return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key of its JSON comes twice")
+    return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is not a number of JSON")

@@ -63,6 +63,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in text)
 
 
+def one_line(text: str, most: int = 300) -> str:
+    """A message without line breaks or anything that a terminal would obey, cut if it is long."""
+    said = printable(" ".join(text[: 10 * most].split()))
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
 def typeset(number: str) -> str:
     """With a minus sign instead of a hyphen, for a page."""
     return number.replace("-", "−")

@@ -14,19 +14,21 @@ from typing import Any
 import gymnasium as gym
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from capo import tensors
 from capo.config import Config, UsageError
 from capo.envs import to_env
 from capo.families import family_for
-from capo.files import write_atomic
+from capo.files import parse_json, write_atomic
 from capo.networks import Critic, Policy, init_critic, init_policy, to_host
 from capo.normalize import RunningStats
 from capo.observations import Encoder, lead_of, prepare, settle
+from capo.spaces import space_from_json, space_to_json
 
 FORMAT = "capo-model"
-SCHEMA = 1
+SCHEMA = 2
+SEALED = 2
+"""The first schema with a digest; the spaces of schema 1 have every bound in full."""
 
 
 @dataclass(frozen=True)
@@ -101,50 +103,50 @@ class Model:
             "observation_space": json.dumps(space_to_json(self.observation_space)),
             "action_space": json.dumps(space_to_json(self.action_space)),
         }
-        arrays = {name: np.asarray(x, order="C") for name, x in _named(self._arrays()).items()}
-        write_atomic(Path(path), save(arrays, metadata=header))
+        write_atomic(Path(path), tensors.pack(self._arrays(), header))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Model":
-        """Reads what `save` wrote; anything else is refused with one line."""
+        """Reads what `save` wrote; anything else is refused with one line.
+
+        Only a file whose header asks for the very arrays that it holds is read any further.
+        """
         path = Path(path)
         if not path.is_file():
             raise UsageError(f"there is no model file {path}")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                header = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, ValueError) as error:
-            raise UsageError(f"{path} is not a readable safetensors file: {error}") from error
-        if header.get("format") != FORMAT:
-            raise UsageError(f"{path} is not a capo model: it has no {FORMAT} header")
-        if header.get("schema") != str(SCHEMA):
-            raise UsageError(
-                f"{path} has schema {header.get('schema')}, this version reads {SCHEMA}"
-            )
-        try:
-            return _assemble(header, arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path} is damaged or was edited: {error}") from error
+        with tensors.opened(path, FORMAT, SCHEMA, SEALED) as file:
+            shell = _shell(file.header, file.shapes)
+            tensors.check_fit(shell._arrays(), file.shapes)
+            found = dataclasses.replace(shell, **tensors.fill(shell._arrays(), file.read()))
+            for stats in (found.obs_stats, found.return_stats):
+                if (stats.var < 0).any():
+                    raise ValueError("a variance is below 0")
+            return found
 
     def _arrays(self) -> dict[str, Any]:
         names = ("policy", "critic", "obs_stats", "return_stats")
         return {name: getattr(self, name) for name in names}
 
 
-def _assemble(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Model:
-    config = Config.from_dict(json.loads(header["config"]))
-    spaces = [space_from_json(json.loads(header[f"{k}_space"])) for k in ("observation", "action")]
-    blank = blank_model(config, *spaces)
-    wanted = _named(blank._arrays())
-    if wrong := set(wanted) ^ set(arrays):
-        raise ValueError(f"arrays missing or unknown: {', '.join(sorted(wrong))}")
-    for name, like in wanted.items():
-        if np.shape(like) != arrays[name].shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {np.shape(like)}")
-    leaves, structure = jax.tree.flatten(blank._arrays())
-    assert len(leaves) == len(wanted)
-    return dataclasses.replace(blank, **structure.unflatten([arrays[name] for name in wanted]))
+def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Model:
+    """The model that a header asks for, with shapes for arrays: none of them is made."""
+    config = Config.from_dict(parse_json(header["config"]))
+    observation, action = (
+        space_from_json(parse_json(header[f"{name}_space"])) for name in ("observation", "action")
+    )
+    config = settle(config, observation)
+    # Networks that were trained in double precision are float64, the others float32.
+    wide = any(x.dtype == np.float64 for name, x in found.items() if name.startswith("policy."))
+    with jax.enable_x64(wide):
+        networks = jax.eval_shape(lambda: _fresh_networks(config, observation, action))
+    shapes = (Encoder.of(config, observation).stats_shape, ())
+    stats = (_stats_shell(shape) for shape in shapes)
+    return Model(config, observation, action, *networks, *stats)
+
+
+def _stats_shell(shape: tuple[int, ...]) -> Any:
+    parts: Any = (jax.ShapeDtypeStruct(x, np.float64) for x in (shape, shape, ()))
+    return RunningStats(*parts)
 
 
 def blank_model(config: Config, observation_space: gym.Space, action_space: gym.Space) -> Model:
@@ -159,12 +161,17 @@ def init_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> tuple[Policy, Critic]:
     """Fresh networks for these spaces, from the configuration's seed, on the host."""
+    return to_host(_fresh_networks(config, observation_space, action_space))
+
+
+def _fresh_networks(
+    config: Config, observation_space: gym.Space, action_space: gym.Space
+) -> tuple[Policy, Critic]:
     config = settle(config, observation_space)
     encoder, family = Encoder.of(config, observation_space), family_for(action_space)
     policy_key, critic_key = jax.random.split(jax.random.key(config.seed))
     policy = init_policy(policy_key, encoder, family, config)
-    critic = init_critic(critic_key, encoder, config)
-    return to_host((policy, critic))
+    return policy, init_critic(critic_key, encoder, config)
 
 
 def check_fit(model: Model, observation: gym.Space, action: gym.Space, what: str) -> None:
@@ -194,54 +201,3 @@ def _alike(ours: gym.Space, theirs: gym.Space) -> bool:
         case (gym.spaces.Tuple(), gym.spaces.Tuple()):
             return len(ours) == len(theirs) and all(map(_alike, ours, theirs))
     return ours == theirs
-
-
-def _named(tree: Any) -> dict[str, Any]:
-    """Leaves by dotted path, in the order of `jax.tree.flatten`."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def space_to_json(space: gym.Space) -> dict[str, Any]:
-    """A space as plain JSON; unbounded ends are null."""
-    match space:
-        case gym.spaces.Box():
-            bounds = {
-                side: [float(x) if np.isfinite(x) else None for x in getattr(space, side).flat]
-                for side in ("low", "high")
-            }
-            return {"type": "Box", "shape": space.shape, "dtype": str(space.dtype), **bounds}
-        case gym.spaces.Discrete():
-            return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
-        case gym.spaces.MultiDiscrete():
-            lists = {"nvec": space.nvec.tolist(), "start": space.start.tolist()}
-            return {"type": "MultiDiscrete", **lists}
-        case gym.spaces.MultiBinary():
-            return {"type": "MultiBinary", "n": int(np.prod(space.n))}
-        case gym.spaces.Dict():
-            return {"type": "Dict", "spaces": [[k, space_to_json(s)] for k, s in space.items()]}
-        case gym.spaces.Tuple():
-            return {"type": "Tuple", "spaces": [space_to_json(part) for part in space]}
-    raise UsageError(f"the space {space} cannot be saved")
-
-
-def space_from_json(saved: dict[str, Any]) -> gym.Space:
-    """The inverse of `space_to_json`."""
-    match saved["type"]:
-        case "Box":
-            low = [-np.inf if x is None else x for x in saved["low"]]
-            high = [np.inf if x is None else x for x in saved["high"]]
-            shape, dtype = tuple(saved["shape"]), np.dtype(saved["dtype"])
-            low, high = (np.asarray(x, dtype).reshape(shape) for x in (low, high))
-            return gym.spaces.Box(low, high, dtype=dtype.type)
-        case "Discrete":
-            return gym.spaces.Discrete(saved["n"], start=saved["start"])
-        case "MultiDiscrete":
-            return gym.spaces.MultiDiscrete(saved["nvec"], start=saved["start"])
-        case "MultiBinary":
-            return gym.spaces.MultiBinary(saved["n"])
-        case "Dict":
-            return gym.spaces.Dict([(k, space_from_json(part)) for k, part in saved["spaces"]])
-        case "Tuple":
-            return gym.spaces.Tuple([space_from_json(part) for part in saved["spaces"]])
-    raise ValueError(f"unknown space {saved['type']!r}")

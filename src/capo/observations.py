@@ -120,9 +120,14 @@ class Encoder:
         """The stack after one more frame: the oldest goes."""
         return np.concatenate([stack[..., frame.shape[-1] :], frame], axis=-1)
 
+    @property
+    def stats_shape(self) -> tuple[int, ...]:
+        """The shape of the statistics; images need none."""
+        return () if self.image else self.shape
+
     def blank_stats(self) -> RunningStats:
-        """Statistics of the right shape; images need none."""
-        return RunningStats.init(() if self.image else self.shape)
+        """Statistics of nothing seen yet."""
+        return RunningStats.init(self.stats_shape)
 
     def update_stats(self, stats: RunningStats, rows: np.ndarray) -> RunningStats:
         """Takes rows of encoded observations in. Codes stay as they are, and so do images."""
@@ -216,14 +221,18 @@ def _flatten(space: gym.Space, obs: Any, lead: tuple[int, ...]) -> np.ndarray:
             parts = [_flatten(part, obs[key], lead) for key, part in parts_of(space)]
             return np.concatenate(parts, axis=-1, dtype=np.float32)
         case gym.spaces.Discrete():
-            return np.eye(int(space.n), dtype=np.float32)[np.asarray(obs, int) - int(space.start)]
+            return _one_hot(np.asarray(obs, int) - int(space.start), int(space.n))
         case gym.spaces.MultiDiscrete():
             digits = (np.asarray(obs, int) - space.start).reshape(*lead, -1)
-            codes = (np.eye(n, dtype=np.float32) for n in space.nvec.ravel().tolist())
-            return np.concatenate([code[digits[..., i]] for i, code in enumerate(codes)], axis=-1)
+            sizes = enumerate(space.nvec.ravel().tolist())
+            return np.concatenate([_one_hot(digits[..., i], n) for i, n in sizes], axis=-1)
         case gym.spaces.MultiBinary():
             return np.asarray(obs, np.float32).reshape(*lead, -1)
     return np.asarray(obs, _dtype(space, False)).reshape(*lead, -1)
+
+
+def _one_hot(digit: Any, n: int) -> np.ndarray:
+    return (np.asarray(digit)[..., None] == np.arange(n)).astype(np.float32)
 
 
 def _dtype(space: gym.Space, image: bool) -> Any:
