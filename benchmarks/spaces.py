@@ -14,7 +14,7 @@ import grid
 from capo import records
 from capo.comparison import compare
 from capo.comparison.picture import draw
-from capo.envs import make
+from capo.envs import import_module_of, make
 from capo.statistics import standard_error
 from grid import ROOT
 
@@ -69,6 +69,7 @@ def train() -> None:
 
 def random_return(task: Task) -> float:
     """The mean return of uniformly random actions."""
+    import_module_of(task.env)
     env = make(task.env, 8, 0)
     env.action_space.seed(0)
     env.reset()

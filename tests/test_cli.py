@@ -86,6 +86,44 @@ def test_eval_agrees_with_the_training_run(finished):
     assert "over 1 episode, length" in text
 
 
+OWN_TASK = """
+import gymnasium as gym
+from probes import Target
+gym.register("Mine-v0", Target)
+"""
+
+
+def test_a_module_is_imported_for_the_task_that_is_named_not_for_the_models(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "own_task.py").write_text(OWN_TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["train", "own_task:Mine-v0", "--algo", "ppo", *TINY, "--run-dir", "run"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].endswith("capo eval run --episodes 100 --env own_task:Mine-v0")
+    for command in ("eval run", "play run", "diagnose run"):
+        monkeypatch.delitem(sys.modules, "own_task", raising=False)
+        assert main(command.split()) == 2
+        found = capsys.readouterr().err
+        assert found.startswith("capo: run/model.safetensors: the task 'own_task:Mine-v0' needs")
+        assert "--env own_task:Mine-v0" in found
+        assert "own_task" not in sys.modules
+    gym.registry.pop("Mine-v0")
+    assert main(["eval", "run", "--env", "own_task:Mine-v0", "--episodes", "2"]) == 0
+    assert "own_task:Mine-v0, ppo: return" in capsys.readouterr().out
+    gym.registry.pop("Mine-v0")
+
+
+def test_a_task_with_other_spaces_is_refused(finished, capsys):
+    run = finished[0] / "run"
+    for words in (["eval"], ["diagnose", "--batches", "1"]):
+        assert main([*words[:1], str(run), *words[1:], "--env", "Pendulum-v1"]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"{run}: the model does not fit Pendulum-v1: the observation space" in said
+
+
 def test_a_foreign_model_is_not_unpickled_without_being_asked_to(tmp_path, capsys):
     trap = tmp_path / "model.zip"
     trap.write_bytes(b"not even a zip")
@@ -145,7 +183,7 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("diagnose . --learning-rate 0", "--learning-rate is 0.0; it must be above 0"),
         ("diagnose . --damping nan", "--damping is nan; it must be at least 0"),
         ("diagnose . --damping -1", "--damping is -1.0; it must be at least 0"),
-        ("diagnose . --env Hopper-v4", "--trust are for a Stable-Baselines3 .zip"),
+        ("diagnose . --trust", "--trust are for a Stable-Baselines3 .zip"),
         ("bogus", "Unrecognized options: bogus; available subcommands: train, eval"),
     ],
 )

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from capo import UsageError
-from capo.envs import GymnasiumEnv, choose_backend, make, to_env
+from capo.adapters import source_of
+from capo.drawing import open_env
+from capo.envs import GymnasiumEnv, choose_backend, import_module_of, make, to_env
 
 # Steps compared, and the largest difference relative to 1 + |value|. The planar tasks agree to
 # rounding (rewards are float32 in EnvPool). The backends carry different MuJoCo releases, whose
@@ -115,10 +117,24 @@ def test_a_missing_envpool_is_named(monkeypatch):
 
 
 def test_a_module_may_bring_the_environment():
+    import_module_of("tasks:Joystick-v0")
     env = make("tasks:Joystick-v0", 2, 0)
     assert env.reset().shape == (2, 4)
     with pytest.raises(UsageError, match="asks for a module that is not there: No module named"):
-        make("no_such_module:Joystick-v0", 1, 0)
+        import_module_of("no_such_module:Joystick-v0")
+    for words in (".tasks:Joystick-v0", "a b:Joystick-v0", "::Joystick-v0"):
+        with pytest.raises(UsageError, match="which is no name of one"):
+            import_module_of(words)
+
+
+def test_making_an_environment_imports_no_module(tmp_path, monkeypatch):
+    (tmp_path / "strangers_tasks.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for function in (lambda e: make(e, 1, 0), lambda e: open_env(e, "rgb_array")):
+        with pytest.raises(UsageError, match=r"needs the module strangers_tasks.*--env strangers"):
+            function("strangers_tasks:CartPole-v1")
+    with pytest.raises(SystemExit, match="imported"):
+        source_of("strangers_tasks:CartPole-v1")
 
 
 def test_installed_packages_register_their_environments():

@@ -9,7 +9,16 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from capo.config import Config, UsageError
-from capo.envs import EnvError, EnvPoolEnv, GymnasiumEnv, Step, VectorEnv, make, quiet
+from capo.envs import (
+    EnvError,
+    EnvPoolEnv,
+    GymnasiumEnv,
+    Step,
+    VectorEnv,
+    import_module_of,
+    make,
+    quiet,
+)
 from capo.observations import Encoder
 
 
@@ -133,9 +142,19 @@ class Source:
     """How many there are, if that is not ours to choose: they are the user's own, made once."""
 
 
+def own_source(config: Config) -> Source:
+    """A configuration's own task. It may come out of a file: no module is imported for it."""
+    env_id, backend = config.env_id, config.backend
+    return Source(env_id, lambda n, seed: make(env_id, n, seed, backend), None)
+
+
 def source_of(env: Any, backend: str = "auto") -> Source:
-    """Takes an id, a Gymnasium Env, a function that makes one, a VectorEnv, or an EnvPool."""
+    """Takes an id, a Gymnasium Env, a function that makes one, a VectorEnv, or an EnvPool.
+
+    The module of an id `module:id` is imported: for ids that a person wrote.
+    """
     if isinstance(env, str):
+        import_module_of(env)
         return Source(env, lambda n, seed: make(env, n, seed, backend), None)
     if isinstance(env, Source):
         return env

@@ -14,6 +14,7 @@ import tyro
 from capo.commands import COMMANDS
 from capo.commands.resume import saved_configs
 from capo.config import Config, UsageError
+from capo.format import one_line
 from capo.screen import TITLE, screen, version
 
 
@@ -103,7 +104,8 @@ def _run(call) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print("capo: " + " ".join(message.split()), file=sys.stderr)
+    # Parts of it may come out of a file, and a terminal would obey its control characters.
+    print("capo: " + one_line(message, most=2000), file=sys.stderr)
     return code
 
 

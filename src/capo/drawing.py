@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from capo.config import UsageError
-from capo.envs import check_registered, quiet
+from capo.envs import check_registered, quiet, split_id
 
 DEFAULT_FPS = 30.0
 """Steps a second of an environment that does not say how fast it is."""
@@ -25,16 +25,17 @@ def headless() -> bool:
 def open_env(env_id: str, mode: str) -> tuple[gym.Env, float]:
     """An environment that has drawn once, so that nothing is missing, and its steps a second."""
     check_registered(env_id)
+    _, name = split_id(env_id)
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     with quiet():
         try:
-            with contextlib.closing(gym.make(env_id)) as probe:
+            with contextlib.closing(gym.make(name)) as probe:
                 modes, speed = probe.metadata.get("render_modes"), probe.metadata.get("render_fps")
         except (gym.error.DependencyNotInstalled, ImportError) as error:
             raise UsageError(f"{env_id} needs a package that is missing: {error}") from error
         if mode not in (modes or ()):
             raise UsageError(_no_mode(env_id, mode, modes or ()))
-        env = gym.make(env_id, render_mode=mode, disable_env_checker=True)
+        env = gym.make(name, render_mode=mode, disable_env_checker=True)
         try:
             _prepare_mujoco(env, mode)
             env.reset(seed=0)

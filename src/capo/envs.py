@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -54,10 +55,13 @@ class VectorEnv(Protocol):
 def make(
     env_id: str, num_envs: int, seed: int, backend: str = "auto", **kwargs: Any
 ) -> "VectorEnv":
-    """Builds `num_envs` copies of a registered environment on the backend asked for."""
+    """Builds `num_envs` copies of a registered environment on the backend asked for.
+
+    Imports no module for it: the id may come out of a file. See `import_module_of`.
+    """
 
     def factory() -> gym.Env:
-        return gym.make(env_id, **kwargs)
+        return gym.make(split_id(env_id)[1], **kwargs)
 
     with quiet():
         if choose_backend(env_id, backend) == "envpool":
@@ -88,17 +92,40 @@ def _envpool_ids() -> list[str]:
     return envpool.list_all_envs()
 
 
+def split_id(env_id: str) -> tuple[str, str]:
+    """The module, empty if there is none, and the id that importing it registers."""
+    module, _, name = env_id.rpartition(":")
+    return module, name
+
+
+def import_module_of(env_id: str) -> None:
+    """Imports the module of a `module:id`, as `gymnasium.make` would.
+
+    Only for an id that a person wrote, on the command line or in code: importing runs the module.
+    """
+    module, _ = split_id(env_id)
+    if not module:
+        return
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"{env_id!r} asks for a module {module!r}, which is no name of one")
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"{env_id!r} asks for a module that is not there: {error}") from error
+
+
 def check_registered(env_id: str) -> None:
     """Refuses an id that Gymnasium does not know, with the nearest that it does.
 
-    As in `gymnasium.make`, `module:id` is an id that importing the module registers.
+    The module of a `module:id` must have been imported already.
     """
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"{env_id!r} asks for a module that is not there: {error}") from error
+    module, name = split_id(env_id)
+    if module and module not in sys.modules:
+        raise UsageError(
+            f"the task {env_id!r} needs the module {module}, which is not imported because of what "
+            f"a file says; if you trust it, name the task: --env {env_id} "
+            f"(in Python: import {module})"
+        )
     _register_installed(name)
     try:
         gym.spec(name)
@@ -122,7 +149,7 @@ def _register_installed(env_id: str) -> None:
 
 def _nearest(env_id: str) -> str:
     names = {name.lower(): name for name in gym.registry}
-    close = difflib.get_close_matches(env_id.lower(), names, n=1, cutoff=0.3)
+    close = difflib.get_close_matches(env_id[:100].lower(), names, n=1, cutoff=0.3)
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from capo.adapters import Source, encoded, source_of
+from capo.adapters import Source, encoded, own_source, source_of
 from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
 from capo.envs import VectorEnv
@@ -226,7 +226,7 @@ class Algorithm:
         model = Model.load(find_model(path))
         cls._check_algo(model, path)
         learner = cls.__new__(cls)
-        learner._begin(model.config, source_of(model.config.env_id, model.config.backend))
+        learner._begin(model.config, own_source(model.config))
         learner._model = model
         learner._last = _first(model)
         learner._stale = True
@@ -256,8 +256,9 @@ class Algorithm:
             model = found.checkpoint.step.model
             cls._check_algo(model, Path(run_dir))
             learner = cls.__new__(cls)
-            where = model.config.env_id if env is None else env
-            learner._begin(model.config, source_of(where, model.config.backend))
+            backend = model.config.backend
+            source = own_source(model.config) if env is None else source_of(env, backend)
+            learner._begin(model.config, source)
             learner._model, learner._resumed = model, found
             learner._last = take_up(found, learner._open(), replay, _warn)
         except BaseException:

@@ -147,6 +147,12 @@ def read(folder: Path) -> Record:
     return Record(folder, config, manifest, rows(folder), result)
 
 
+def evaluation(folder: Path) -> float:
+    """The mean return of a run's evaluation; not a number if there is none."""
+    file = folder / "eval.json"
+    return number(_object(file).get("mean")) if file.is_file() else math.nan
+
+
 def rows(folder: Path) -> list[dict[str, Any]]:
     """metrics.jsonl; a last line that is still being written is left out."""
     file = folder / "metrics.jsonl"

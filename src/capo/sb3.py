@@ -17,7 +17,7 @@ from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.vec_env import VecNormalize
 
 from capo.config import UsageError, check_least
-from capo.envs import check_registered, quiet
+from capo.envs import check_registered, import_module_of, quiet
 from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
 from capo.fisher import Apply, Experience, Geometry
 from capo.ppo import standardize
@@ -211,6 +211,7 @@ def load(path: Path, env_id: str, seed: int = 0, statistics: Path | None = None)
 
     `statistics` is the file of its VecNormalize, if it was trained with one.
     """
+    import_module_of(env_id)
     check_registered(env_id)
     try:
         model = PPO.load(path, device="cpu")

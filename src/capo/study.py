@@ -20,7 +20,7 @@ from capo.experts import shares
 from capo.families import Family
 from capo.fisher import Apply, Experience, Geometry
 from capo.krylov import DAMPING, natural_gradient
-from capo.model import Model
+from capo.model import Model, check_fit
 from capo.networks import Critic, Policy
 from capo.ppo import Samples, init_optimizer, ppo_update
 from capo.rollout import Batch, Collector, collect
@@ -62,6 +62,7 @@ def trials(
     moments = init_optimizer(config, model.policy)
     env = encoded(make(config.env_id, config.num_envs, seed, config.backend), config)
     try:
+        check_fit(model, env.observation_space, env.action_space, config.env_id)
         collector = Collector.init(env, config)
         for index in range(batches + 1):
             stats = {"obs_stats": model.obs_stats, "return_stats": model.return_stats}

@@ -1,7 +1,6 @@
 """capo diagnose."""
 
 import functools
-import json
 import math
 import shlex
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from capo.commands.words import RunPath
+from capo.commands.words import RunPath, TaskName, load_model, naming
 from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def diagnose(
     seed: int = 0,
     learning_rate: float | None = None,
     damping: float = 1e-3,
-    env: Annotated[str | None, tyro.conf.arg(metavar="ENV")] = None,
+    env: TaskName = None,
     vec_normalize: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
@@ -63,7 +62,7 @@ def diagnose(
         seed: Seed of the batches and the shuffles.
         learning_rate: Of the updates; default: the run's, as it was before annealing.
         damping: Least damping of the natural gradient, as a share of F's largest eigenvalue.
-        env: The environment of a Stable-Baselines3 model.
+        env: The task to collect in: of a .zip, or in place of the model's own.
         vec_normalize: Its VecNormalize file, if it was trained with one.
         trust: Read the .zip although unpickling can run code.
     """
@@ -81,14 +80,14 @@ def diagnose(
         if learning_rate is not None:
             raise UsageError("--learning-rate is not for a Stable-Baselines3 .zip, it has its own")
         subject, rate = _foreign_subject(run, env, vec_normalize, trust, seed), {}
-    elif env is not None or vec_normalize is not None or trust:
-        raise UsageError("--env, --vec-normalize and --trust are for a Stable-Baselines3 .zip")
+    elif vec_normalize is not None or trust:
+        raise UsageError("--vec-normalize and --trust are for a Stable-Baselines3 .zip")
     else:
-        subject = _own_subject(run)
+        subject = _own_subject(run, env)
     beside = run / "diagnose" if run.is_dir() else run.with_name(f"{run.stem}-diagnose")
     check_writable(beside.parent)
     depths, own = check_depths(epochs, subject.epochs)
-    with Console().status("repeating the update"):
+    with Console().status("repeating the update"), naming(run):
         found = study(subject.trials(depths, experts, batches, seed, **rate), own, damping)
     print(f"{subject.title}\n{table(found, subject.returns)}")
     command = shlex.join(["capo", *sys.argv[1:]])
@@ -121,17 +120,14 @@ class _Subject(NamedTuple):
     trials: Callable[..., "Iterator[Trial]"]
 
 
-def _own_subject(run: Path) -> _Subject:
-    from capo.model import Model
-    from capo.runs import find_model
+def _own_subject(run: Path, env: str | None) -> _Subject:
+    from capo.records import evaluation
     from capo.study import trials
 
-    file = find_model(run)
-    model = Model.load(file)
-    config, score = model.config, file.with_name("eval.json")
-    returns = {}
-    if run.is_dir() and score.is_file():
-        returns[config.epochs] = float(json.loads(score.read_text())["mean"])
+    model = load_model(run, env)
+    config, returns = model.config, {}
+    if run.is_dir() and not math.isnan(mean := evaluation(run)):
+        returns[config.epochs] = mean
     title = f"{config.env_id}, {config.algo}, seed {config.seed}"
     return _Subject(title, config.epochs, returns, functools.partial(trials, model))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.commands.words import RunPath, check_seed
+from capo.commands.words import RunPath, TaskName, check_seed, load_model, naming
 from capo.config import check_least
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ def evaluate_run(
     run: RunPath,
     episodes: int = 20,
     seed: int | None = None,
+    env: TaskName = None,
     as_json: Annotated[bool, tyro.conf.arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
     """Evaluate a trained policy: mean return, standard error, length.
@@ -26,16 +27,16 @@ def evaluate_run(
         run: A run folder or a model file.
         episodes: How many episodes to play.
         seed: Seed of the episodes; default: decided by the run's own seed.
+        env: The task to play, if it is not the model's own; it must have the same spaces.
         as_json: Print JSON, with every episode, instead of text.
     """
     check_least("--episodes", episodes)
     check_seed(seed)
     from capo.evaluation import evaluate
-    from capo.model import Model
-    from capo.runs import find_model
 
-    model = Model.load(find_model(run))
-    result = evaluate(model, episodes, seed)
+    model = load_model(run, env)
+    with naming(run):
+        result = evaluate(model, episodes, seed)
     if as_json:
         named = {"env_id": model.config.env_id, "algo": model.config.algo, **result.to_dict()}
         print(json.dumps(named, indent=2))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.commands.words import RunPath, check_seed
+from capo.commands.words import RunPath, TaskName, check_seed, load_model
 from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def play(
     width: int | None = None,
     max_steps: int = 1000,
     stochastic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    env: TaskName = None,
 ) -> int:
     """Watch a trained policy in a window, or record it as a GIF or MP4.
 
@@ -40,16 +41,16 @@ def play(
         width: Most pixels of width of the file; default 320 (.mp4: as drawn).
         max_steps: End an episode after this many steps.
         stochastic: Draw actions from the policy instead of taking the most likely.
+        env: The task to play, if it is not the model's own; it must have the same spaces.
     """
     check_seed(seed)
     _check(episodes, fps, width, max_steps)
     from capo.drawing import headless
-    from capo.model import Model
     from capo.playing import watch
     from capo.runs import find_model
 
     file = find_model(run)
-    model, deterministic = Model.load(file), not stochastic
+    model, deterministic = load_model(run, env), not stochastic
     if out is None and headless():
         out = run / "play.gif" if run.is_dir() else file.with_suffix(".gif")
     if out is not None:

@@ -109,7 +109,7 @@ def _open(
 ) -> "tuple[RunFolder, Generation | None, VectorEnv]":
     """The run folder, the generation to go on from, and the environments, ready to learn in."""
     from capo.adapters import encoded
-    from capo.envs import make
+    from capo.envs import import_module_of, make
     from capo.methods import resolve
     from capo.observations import settle
     from capo.resuming import take_up
@@ -120,6 +120,7 @@ def _open(
     folder = begun.folder if begun else run_dir or default_folder(config)
     if begun is None:
         check_free(folder)
+        import_module_of(config.env_id)
     env = make(config.env_id, config.num_envs, config.seed, config.backend)
     try:
         config = settle(config, env.observation_space)
