@@ -111,9 +111,10 @@ def _bounds(given: Any, shape: tuple[int, ...], dtype: np.dtype, side: str) -> n
     values = given if isinstance(given, list) else [given]
     if isinstance(given, list) and len(given) != math.prod(shape):
         raise ValueError(f"{side} has {len(given)} numbers for the shape {list(shape)}")
-    if not all(x is None or type(x) in (int, float) for x in values):
+    kinds = (int, float, type(None)) if dtype.kind == "f" else (int, float)
+    if not all(type(x) in kinds for x in values):
         raise ValueError(f"{side} holds what is not a number")
-    if np.issubdtype(dtype, np.floating):
+    if dtype.kind == "f":
         end = -np.inf if side == "low" else np.inf
         with np.errstate(over="raise"):
             found = np.array([end if x is None else x for x in values], np.float64).astype(dtype)
