@@ -1,0 +1,112 @@
+"""No line of the package could have a file run code: what ruff forbids, and what it cannot see."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "capo"
+TRUSTING = PACKAGE / "sb3.py"
+"""A model of Stable-Baselines3 is a pickle; it is read after `--trust`."""
+COMPUTED = {
+    "__init__.py": ["import_module(…)"],  # names of the table in the same file
+    "envs.py": ["import_module(…)"],  # import_module_of: ids that a person wrote
+    "tracking.py": ["import_module(…)"] * 2,  # wandb or trackio, as asked for
+}
+"""Imports of computed names, each with its reason."""
+CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "spec_from_file_location"}
+UNSAFE = {
+    ("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load"), ("np", "load"),
+    ("numpy", "load"), ("torch", "load"), ("runpy", "run_path"), ("jnp", "load"),
+}  # fmt: skip
+MODULES = {
+    "pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "shelve", "runpy", "code",
+}  # fmt: skip
+
+
+def findings(source):
+    """What could run code, in the order of the lines."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            found += _call(node)
+        elif isinstance(node, ast.Import):
+            found += [x.name for x in node.names if x.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
+            found.append(node.module)
+    return found
+
+
+def _call(node):
+    owner, name = None, getattr(node.func, "id", None)
+    if isinstance(node.func, ast.Attribute):
+        owner, name = getattr(node.func.value, "id", None), node.func.attr
+    plain = owner is None or owner in ("builtins", "os", "util")
+    if (name in CALLS and plain) or (owner, name) in UNSAFE:
+        yield f"{name}(…)"
+    if name == "import_module" and not (node.args and isinstance(node.args[0], ast.Constant)):
+        yield "import_module(…)"
+    for word in node.keywords:
+        off = isinstance(word.value, ast.Constant) and word.value.value is False
+        if word.arg in ("allow_pickle", "shell") and not off:
+            yield f"{word.arg}=…"
+
+
+def test_the_package_has_nothing_that_runs_what_it_reads():
+    files = [path for path in PACKAGE.rglob("*.py") if path != TRUSTING]
+    assert len(files) > 50
+    found = {str(p.relative_to(PACKAGE)): findings(p.read_text()) for p in files}
+    assert {name: said for name, said in found.items() if said} == COMPUTED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.load(f, allow_pickle=True)", "read(f, allow_pickle=flag)", "yaml.load(text)",
+        "eval(text)", "exec(text)", "builtins.exec(text)", "compile(text, '', 'exec')",
+        "__import__(name)", "importlib.import_module(name)", "import_module(f'{name}')",
+        "import pickle", "from pickle import loads", "import dill as json", "import joblib.memory",
+        "torch.load(f)", "os.system(text)", "subprocess.run(text, shell=True)",
+        "importlib.util.spec_from_file_location('a', f)", "runpy.run_path(f)",
+    ],
+)  # fmt: skip
+def test_the_rule_bites(line):
+    assert findings(f"def read(text):\n    {line}\n")
+
+
+def test_the_rule_lets_the_rest_be():
+    source = "import json\nre.compile(x)\nmodel.eval()\nimport_module('glfw')\nModel.load(path)\n"
+    assert findings(source) == []
+
+
+BAD = """
+import pickle
+import cloudpickle, dill, joblib, marshal, shelve
+import numpy as np
+import stable_baselines3
+import yaml
+pickle.loads(b"")
+marshal.loads(b"")
+eval("1")
+exec("1")
+yaml.load("")
+np.load("file")
+"""
+
+
+def ruff(name):
+    command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--no-cache"]
+    command += ["--stdin-filename", str(PACKAGE / name), "-"]
+    done = subprocess.run(command, input=BAD, cwd=ROOT, capture_output=True, text=True)
+    return [line.split()[1] for line in done.stdout.splitlines() if " " in line]
+
+
+def test_ruff_forbids_it_too():
+    found = ruff("records.py")
+    for code, times in (("S301", 1), ("S302", 1), ("S307", 1), ("S102", 1), ("S506", 1)):
+        assert found.count(code) >= times, code
+    assert found.count("TID251") >= 8
+    assert "TID251" not in ruff("sb3.py"), "the one exception"
