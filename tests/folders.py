@@ -19,7 +19,9 @@ def make_run(
     }
     batch = changes.pop("batch", 4096)
     changes.setdefault("hidden", (64, 64))
-    config = Config(env_id, algo=algo, seed=seed, **changes).to_dict()
+    # A folder may hold names that a configuration would not take.
+    config = Config("any", algo="any", seed=seed, **changes).to_dict()
+    config |= {"env_id": env_id, "algo": algo}
     rows = [
         {"generation": i, "steps": (i + 1) * batch, "return": value, "seconds": 1.5 * (i + 1)}
         for i, value in enumerate(returns)

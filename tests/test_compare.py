@@ -1,6 +1,7 @@
 """capo compare: what is counted, what is said, what is written."""
 
 import csv
+import html
 import json
 import re
 from pathlib import Path
@@ -208,19 +209,46 @@ def test_the_same_runs_give_the_same_page(runs):
     assert pages[0] == pages[1]
 
 
-def test_names_are_escaped(tmp_path, monkeypatch):
+TRAP = '"><img src=x onerror=alert(1)><script>alert(2)</script>$title'
+
+
+def trapped(folder, trap, **settings):
+    """A run whose every text is the trap: names, what the manifest says, and its settings."""
+    versions = {"versions": {trap: trap}, "started": trap, "machine": trap, "backend": trap}
+    manifest = {"command": trap, "status": trap, **versions}
+    run = make_run(folder, trap, trap, manifest=manifest)
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, **settings}))
+    return run
+
+
+def test_whatever_a_folder_says_is_escaped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    trap = '"><img src=x onerror=alert(1)><script>alert(2)</script>$title'
-    folder = make_run(tmp_path / "runs" / "a<b>&", manifest={"command": trap, "status": trap})
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"env_id": trap, "algo": trap}
-    (folder / "config.json").write_text(json.dumps(config))
+    trapped(tmp_path / "runs" / "a<b>&", TRAP)
+    trapped(tmp_path / "runs" / "<img src=x onerror=alert(3)>", TRAP, **{TRAP: TRAP})
     assert main(["compare", "runs"]) == 0
     page = (tmp_path / "compare" / "report.html").read_text()
     assert page.count("<script>") == 1
     assert "<img" not in page
     assert "$title" in page
     assert "a&lt;b&gt;&amp;" in page
+    assert "&lt;img src=x onerror=alert(3)&gt;" in page
+    assert f"{html.escape(TRAP)}={html.escape(TRAP)}" in page, "a setting that tells groups apart"
+
+
+@pytest.mark.parametrize(
+    "trap", ["\x1b[2J\x1b]0;owned\x07", "a\rb\nc\u202ed", "\ud800", "$\\frac{"]
+)
+def test_whatever_a_folder_says_cannot_command_the_terminal(trap, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    trapped(tmp_path / "runs" / "one", trap)
+    trapped(tmp_path / "runs" / "two", trap, **{trap: trap})
+    (make_run(tmp_path / "runs" / "broken\x1b[2J") / "config.json").write_text("{")
+    for words in (["compare", "runs"], ["list", "runs"], ["list", "runs", "--json"]):
+        assert main(words) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        assert all(line.isprintable() for line in said.out.split("\n")), said.out
 
 
 def test_the_pages_python_gives_the_pages_table(capsys):

@@ -14,6 +14,8 @@ from capo.config import UsageError
 
 MARKS = {"config.json", "metrics.jsonl"}
 """The files that make a folder a run."""
+MOST_BYTES = 2**28
+"""Of a file of a run: more than the metrics of a billion steps take."""
 LARGEST = 1e30
 """Beyond this a number is taken for damage; it would overflow as soon as it is squared or drawn."""
 
@@ -187,6 +189,10 @@ def read_object(file: Path) -> dict[str, Any]:
 
 def _text(file: Path) -> str:
     try:
+        if not file.is_file():
+            raise UsageError(f"{file} is not a file")
+        if file.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{file} cannot be read: it has more than {MOST_BYTES} bytes")
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error

@@ -22,7 +22,7 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
     split = [row for row in rows if row.get("fisher/total") is not None]
     figure = Figure(figsize=(15 if split else 10, 3.6), layout="constrained")
     left, *rest, right = figure.subplots(1, 3 if split else 2)
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     _curve(left, rows, "return", BLUE, "mean of the last 100 episodes")
     _mark_warmup(left, rows)
     left.set(xlabel="environment steps", ylabel="episode return", title="Return")
@@ -70,7 +70,7 @@ def diagnosis(path: Path, found: dict[str, Any], title: str) -> None:
     """Draws what `study` found: depth, width, the plane of the updates, and the damping."""
     figure = Figure(figsize=(12, 9), layout="constrained")
     depth, width, plane, damping = figure.subplots(2, 2).flat
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     _depth_curve(depth, found["depths"])
     _width_curve(width, found["widths"], found["depth"])
     _plane(plane, found["plane"], found["depth"])

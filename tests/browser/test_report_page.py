@@ -79,8 +79,11 @@ def crafted(tmp_path_factory):
         folder / "runs" / TRAP.replace("/", ""),
         manifest={"command": TRAP, "status": TRAP, "versions": {TRAP: TRAP}},
     )
-    config = json.loads((run_folder / "config.json").read_text())
-    (run_folder / "config.json").write_text(json.dumps(config | {"env_id": TRAP, "algo": TRAP}))
+    other = make_run(folder / "runs" / "<img src=x onerror=window.__pwned=1>", seed=2)
+    for path, more in ((run_folder, {}), (other, {TRAP: TRAP, "gamma": TRAP})):
+        config = json.loads((path / "config.json").read_text())
+        config |= {"env_id": TRAP, "algo": TRAP, **more}
+        (path / "config.json").write_text(json.dumps(config))
     gif = io.BytesIO()
     Image.new("RGB", (40, 30), "teal").save(gif, "GIF")
     (run_folder / "play.gif").write_bytes(gif.getvalue())
@@ -192,7 +195,7 @@ def test_a_header_sorts_and_turns_round_and_numbers_are_numbers(browser, crafted
     visit(browser, crafted)
     button, values = column(browser, "runs", "Final return")
     head = button.find_element(By.XPATH, "..")
-    up = ["−20.0", "9.50", "20.0*", "50.0", "100.0", "1000", "–"]
+    up = ["−20.0", "9.50", "20.0*", "20.0*", "50.0", "100.0", "1000", "–"]
     assert head.get_attribute("aria-sort") == "none"
     button.click()
     assert values() == up
@@ -220,6 +223,8 @@ def test_names_are_text_and_nothing_but_text(browser, crafted):
     assert browser.execute_script("return window.__pwned") is None
     assert browser.execute_script("return document.scripts.length") == 1
     assert TRAP in find(browser, "#results")[0].text
+    assert f"{TRAP}={TRAP}" in find(browser, "#results")[0].text
+    assert "<img src=x onerror=window.__pwned=1>" in find(browser, "#runs")[0].text
     assert TRAP in find(browser, "footer")[0].text
     (picture,) = find(browser, "img")
     assert picture.get_attribute("src").startswith("data:image/gif;base64,")

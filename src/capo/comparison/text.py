@@ -10,7 +10,7 @@ from typing import Any
 from capo.comparison.curves import Curve
 from capo.comparison.groups import Group
 from capo.comparison.results import Estimate, Overall, Result
-from capo.format import NOTHING, aligned, figure, with_error
+from capo.format import NOTHING, aligned, figure, printable, with_error
 
 TRAINED = "* includes a last training return, where a run has no evaluation"
 
@@ -30,7 +30,7 @@ def table(found: list[Result], over: list[Overall], confidence: float) -> str:
         rows += [_overall_cells(result, blank) for result in overs]
     lines: list[str] = []
     for index, line in enumerate(aligned(rows, right={1, 2})):
-        lines += ["", titles[index]] if index in titles else []
+        lines += ["", printable(titles[index])] if index in titles else []
         lines.append(line)
     return "\n".join([*lines, "", TRAINED] if blank else lines)
 
