@@ -15,13 +15,29 @@ import jax
 import numpy as np
 
 from capo.config import Config, UsageError
-from capo.files import put_folder, remove_folder, restore_folders, sync_folder, write_synced
-from capo.model import Model, space_from_json, space_to_json
-from capo.normalize import RunningStats
+from capo.files import (
+    parse_json,
+    put_folder,
+    remove_folder,
+    restore_folders,
+    sync_folder,
+    write_synced,
+)
+from capo.model import Model, stats_shell
 from capo.observations import Encoder
 from capo.provenance import versions
 from capo.rollout import Collector
-from capo.tensors import MOST_HEADER, check_schema, fill, pack, unpack
+from capo.spaces import space_from_json, space_to_json
+from capo.tensors import (
+    MOST_HEADER,
+    FileError,
+    check_fit,
+    check_schema,
+    fill,
+    opened,
+    pack,
+    refusing,
+)
 from capo.train import Generation, Recent
 from capo.update import TrainState, blank
 
@@ -133,95 +149,92 @@ def _json(content: dict[str, Any]) -> bytes:
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads what `save` wrote; anything else is refused with one line that names the file."""
-    manifest = _read_manifest(path / MANIFEST)
-    file = path / STATE
-    try:
-        told = manifest["files"]
-        if set(told) != {STATE}:
-            raise ValueError(f"files are {sorted(told)}, not {STATE}")
-        content = _bytes(file, told[STATE]["bytes"])
-        if hashlib.sha256(content).hexdigest() != told[STATE]["sha256"]:
-            raise UsageError(f"{file} is damaged: its digest is not the one in {MANIFEST}")
-        _, arrays = unpack(file, FORMAT, SCHEMA)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{path / MANIFEST} is damaged or was edited: {error}") from error
-    try:
-        return _assemble(path, manifest, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UsageError(f"{path} is damaged or was edited: {error}") from error
+    """Reads what `save` wrote; anything else is refused with one line that names the file.
+
+    Arrays are read only if they are the very ones that the manifest asks for.
+    """
+    manifest, file = _read_manifest(path / MANIFEST), path / STATE
+    with refusing(path / MANIFEST):
+        if set(manifest["files"]) != {STATE}:
+            raise ValueError(f"its files are not {STATE} alone")
+        told = manifest["files"][STATE]
+        if hashlib.sha256(_content(file, told["bytes"])).hexdigest() != told["sha256"]:
+            raise FileError(f"{file} is damaged: its digest is not the one in {MANIFEST}")
+        config = Config.from_dict(manifest["config"])
+        seen, done = (space_from_json(manifest[f"{k}_space"]) for k in ("observation", "action"))
+    with opened(file, FORMAT, SCHEMA) as arrays:
+        tree = _like(config, seen, done, arrays.shapes)
+        check_fit(tree, arrays.shapes)
+        tree = fill(tree, arrays.read())
+    with refusing(path / MANIFEST):
+        return _assembled(path, manifest, config, (seen, done), tree)
 
 
-def _bytes(file: Path, most: int) -> bytes:
-    """A file's content, if it is a file of its own and no larger than expected."""
+def _content(file: Path, most: int) -> bytes:
+    """Of a file of its own that is no larger than expected."""
     if file.is_symlink() or not file.is_file():
-        raise UsageError(f"{file} is missing or no plain file")
+        raise FileError(f"{file} is missing or no plain file")
     if file.stat().st_size > most:
-        raise UsageError(f"{file} is damaged: it is longer than {most} bytes")
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise FileError(f"{file} is damaged: it is longer than {most} bytes")
+    return file.read_bytes()
 
 
 def _read_manifest(file: Path) -> dict[str, Any]:
-    content = _bytes(file, MOST_HEADER)
-    try:
-        manifest = json.loads(content)
+    with refusing(file):
+        content = _content(file, MOST_HEADER)
+        manifest = parse_json(content.decode())
         del manifest["sha256"]
         if _sealed(manifest) != content:
             raise ValueError("its digest does not fit its content")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"{file} is damaged or was edited: {error}") from error
-    if manifest.get("format") != FORMAT:
-        raise UsageError(f"{file} is not of a capo checkpoint: it has no format {FORMAT}")
-    check_schema(file, str(manifest.get("schema")), SCHEMA)
-    return manifest
+        if manifest.get("format") != FORMAT:
+            raise FileError(f"{file} is not of a capo checkpoint: it has no format {FORMAT}")
+        check_schema(file, str(manifest.get("schema")), SCHEMA)
+        return manifest
 
 
-def _assemble(path: Path, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Checkpoint:
-    config = Config.from_dict(manifest["config"])
-    seen, done = (space_from_json(manifest[f"{k}_space"]) for k in ("observation", "action"))
-    played = arrays.pop("played", None)
-    tree = fill(_like(config, seen, done, arrays["obs"].dtype), arrays)
+def _like(
+    config: Config, seen: gym.Space, done: gym.Space, found: dict[str, jax.ShapeDtypeStruct]
+) -> dict[str, Any]:
+    """The shapes that the arrays must have; observations and actions keep their own types."""
+    encoder, envs = Encoder.of(config, seen), (config.num_envs,)
+    shape = jax.ShapeDtypeStruct
+    totals = ("accumulators", "episode_return", "episode_length")
+    like = {
+        **blank(config, seen, done)._asdict(),
+        **{name: shape(envs, np.float64) for name in totals},
+        "obs": shape((*envs, *encoder.shape), found["obs"].dtype),
+        "obs_stats": stats_shell(encoder.stats_shape),
+        "return_stats": stats_shell(()),
+    }
+    if "played" in found:
+        steps = found["played"].shape[:1]
+        like["played"] = shape((*steps, *envs, *(done.shape or ())), found["played"].dtype)
+    return like
+
+
+def _assembled(
+    path: Path, manifest: dict[str, Any], config: Config, spaces: tuple[Any, Any], tree: Any
+) -> Checkpoint:
+    played = tree.pop("played", None)
     state = TrainState(**{name: tree.pop(name) for name in TrainState._fields})
-    taken = () if played is None else (_check_played(config, done, played),)
+    taken = () if played is None else (played,)
     collector = Collector(**tree, seed=int(manifest["reset_seed"]), played=taken)
     stats = (collector.obs_stats, collector.return_stats)
-    model = Model(config, seen, done, state.policy, state.critic, *stats)
+    model = Model(config, *spaces, state.policy, state.critic, *stats)
     number, recent = int(manifest["generation"]), manifest["recent"]
     info = {
         "generation": float(number),
         "steps": float((number + 1) * config.batch_size),
         "seconds": float(manifest["seconds"]),
     }
-    window = {"returns": tuple(map(float, recent["returns"])), "lengths": tuple(recent["lengths"])}
+    window = {
+        "returns": tuple(map(float, recent["returns"])),
+        "lengths": tuple(map(int, recent["lengths"])),
+    }
     step = Generation(number, state, collector, Recent(**{**recent, **window}), model, info)
     progress = Progress(**manifest["progress"])
     names = ("backend", "callbacks", "versions", "devices")
     return Checkpoint(path, step, progress=progress, **{name: manifest[name] for name in names})
-
-
-def _like(config: Config, seen: gym.Space, done: gym.Space, dtype: np.dtype) -> dict[str, Any]:
-    """Shapes and types that the arrays must have; `dtype` is the environment's own."""
-    encoder, envs = Encoder.of(config, seen), (config.num_envs,)
-    shape = jax.ShapeDtypeStruct
-    per_env = {
-        name: shape(envs, np.float64)
-        for name in ("accumulators", "episode_return", "episode_length")
-    }
-    stats = {"obs_stats": encoder.blank_stats(), "return_stats": RunningStats.init()}
-    obs = shape((*envs, *encoder.shape), dtype)
-    return {**blank(config, seen, done)._asdict(), "obs": obs, **stats, **per_env}
-
-
-def _check_played(config: Config, space: gym.Space, played: np.ndarray) -> np.ndarray:
-    wanted = (config.num_envs, *(space.shape or ()))
-    if played.shape[1:] != wanted or not np.isfinite(played).all():
-        raise ValueError(f"the actions played are of shape {played.shape[1:]}, not {wanted}")
-    return played
 
 
 def newest(folder: Path, say: Callable[[str], None] | None = None) -> Checkpoint:

@@ -138,13 +138,14 @@ def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Mo
     # Networks that were trained in double precision are float64, the others float32.
     wide = any(x.dtype == np.float64 for name, x in found.items() if name.startswith("policy."))
     with jax.enable_x64(wide):
-        networks = jax.eval_shape(lambda: _fresh_networks(config, observation, action))
+        networks = jax.eval_shape(lambda: fresh_networks(config, observation, action))
     shapes = (Encoder.of(config, observation).stats_shape, ())
-    stats = (_stats_shell(shape) for shape in shapes)
+    stats = (stats_shell(shape) for shape in shapes)
     return Model(config, observation, action, *networks, *stats)
 
 
-def _stats_shell(shape: tuple[int, ...]) -> Any:
+def stats_shell(shape: tuple[int, ...]) -> Any:
+    """The shapes of running statistics of `shape`."""
     parts: Any = (jax.ShapeDtypeStruct(x, np.float64) for x in (shape, shape, ()))
     return RunningStats(*parts)
 
@@ -161,12 +162,13 @@ def init_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> tuple[Policy, Critic]:
     """Fresh networks for these spaces, from the configuration's seed, on the host."""
-    return to_host(_fresh_networks(config, observation_space, action_space))
+    return to_host(fresh_networks(config, observation_space, action_space))
 
 
-def _fresh_networks(
+def fresh_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> tuple[Policy, Critic]:
+    """The same where JAX has them; inside a trace, only their shapes."""
     config = settle(config, observation_space)
     encoder, family = Encoder.of(config, observation_space), family_for(action_space)
     policy_key, critic_key = jax.random.split(jax.random.key(config.seed))

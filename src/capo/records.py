@@ -152,7 +152,7 @@ def read(folder: Path) -> Record:
 def evaluation(folder: Path) -> float:
     """The mean return of a run's evaluation; not a number if there is none."""
     file = folder / "eval.json"
-    return number(_object(file).get("mean")) if file.is_file() else math.nan
+    return number(read_object(file).get("mean")) if file.is_file() else math.nan
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

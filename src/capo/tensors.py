@@ -46,6 +46,7 @@ def named(tree: Any) -> dict[str, Any]:
 def pack(tree: Any, header: dict[str, str]) -> bytes:
     """The file of a tree of arrays and a header of words, with the digest of both in the header."""
     arrays = {name: np.asarray(x, order="C") for name, x in named(tree).items()}
+    check_finite(arrays)
     content = save(arrays, metadata={**header, "sha256": _digest(arrays, header)})
     if (size := int.from_bytes(content[:8], "little")) > MOST_HEADER:
         raise UsageError(
@@ -166,10 +167,15 @@ def check_fit(like: Any, found: Mapping[str, Any]) -> None:
             )
 
 
-def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """The tree with arrays for leaves; `like` has the shapes and types that they must have."""
-    check_fit(like, arrays)
+def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuses what no file may hold."""
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{name} holds what is not a finite number")
+
+
+def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+    """The tree with arrays for leaves; `like` has the shapes and types that they must have."""
+    check_fit(like, arrays)
+    check_finite(arrays)
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])

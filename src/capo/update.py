@@ -16,7 +16,7 @@ from capo.critic import fit_critic
 from capo.distill import batch_kl, distill, line_search
 from capo.experts import gae_lambdas, permutations, shares, train_experts
 from capo.methods import method_of, resolve
-from capo.model import init_networks
+from capo.model import fresh_networks
 from capo.networks import Critic, Policy, to_host
 from capo.ppo import Samples, clipped_surrogate, init_optimizer, standardize
 from capo.rollout import Batch, gae
@@ -44,14 +44,17 @@ class TrainState(NamedTuple):
 
 def init(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """Fresh networks for these spaces, from the configuration's seed."""
-    networks = init_networks(config, observation_space, action_space)
-    states = (init_optimizer(config, network) for network in networks)
-    return to_host(TrainState(*networks, *states))
+    return to_host(_fresh(config, observation_space, action_space))
+
+
+def _fresh(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
+    networks = fresh_networks(config, observation_space, action_space)
+    return TrainState(*networks, *(init_optimizer(config, network) for network in networks))
 
 
 def blank(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
-    """The shapes and types of what `init` makes."""
-    return init(config, observation_space, action_space)
+    """The shapes and types of what `init` makes, without making it."""
+    return jax.eval_shape(lambda: _fresh(config, observation_space, action_space))
 
 
 def generation(
