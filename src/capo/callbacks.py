@@ -7,7 +7,7 @@ do. An object may also have `finish(step)`, which is called when the run ends, h
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ def _nothing(_: Generation) -> None:
     pass
 
 
-def restore_states(callbacks: Iterable[Callback], saved: Iterable[tuple[str, Any]]) -> None:
-    """Gives the callbacks of a resumed run the states of those of the same kind, in their order."""
+def restore_states(callbacks: Iterable[Callback], saved: Iterable[Sequence[Any]]) -> None:
+    """Gives callbacks the [name, state] of those of the same kind in a run that is resumed."""
     left = list(saved)
     for callback in callbacks:
         name = type(callback).__name__

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import tyro
 
 from capo.commands import COMMANDS
-from capo.commands.resume import saved_configs
+from capo.commands.resume import import_typed, saved_configs
 from capo.config import Config, UsageError
 from capo.format import one_line
 from capo.screen import TITLE, screen, version
@@ -55,7 +55,9 @@ def parse(words: list[str]) -> Callable[[], int]:
     """The call that the words ask for; what they do not say about a resumed run is as it was."""
     for saved, named in saved_configs(words):
         call = _parse(words, saved)
-        if named or call.keywords["config"] == saved:
+        config = call.keywords["config"]
+        if named or config == saved:
+            import_typed(config.env_id, words)
             return call
     return _parse(words)
 

@@ -46,19 +46,19 @@ def is_held(folder: Path) -> bool:
     if folder.resolve() in _held:
         return True
     try:
-        with (folder / NAME).open("r+") as file:
-            return not _lock(file.fileno())
+        with (folder / NAME).open() as file:
+            return not _lock(file.fileno(), shared=True)
     except OSError:
         return False
 
 
-def _lock(handle: int) -> bool:
+def _lock(handle: int, shared: bool = False) -> bool:
     try:
         import fcntl
     except ImportError:
         return True
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capo.config import UsageError
+from capo.locks import NAME as LOCK
+from capo.locks import is_held
 
 MARKS = {"config.json", "metrics.jsonl"}
 """The files that make a folder a run."""
@@ -72,8 +74,10 @@ class Record(NamedTuple):
 
     @property
     def status(self) -> str:
-        """running, finished, interrupted or failed."""
-        return str(self.manifest.get("status", "unknown"))
+        """running, finished, interrupted, failed, or killed: running, but by nobody any more."""
+        said = str(self.manifest.get("status", "unknown"))
+        gone = said == "running" and (self.path / LOCK).exists() and not is_held(self.path)
+        return "killed" if gone else said
 
     @property
     def seconds(self) -> float:

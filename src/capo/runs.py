@@ -77,6 +77,7 @@ class RunFolder:
         self._recording = recording or Recording()
         self.callbacks: Sequence[Any] = ()
         """Those whose `state()` belongs into a checkpoint."""
+        self._states: list[Any] = start.checkpoint.callbacks if start else []
         if start is None:
             check_free(path)
             path.mkdir(parents=True, exist_ok=True)
@@ -111,6 +112,9 @@ class RunFolder:
     def see(self, step: Generation, info: dict[str, float]) -> None:
         """The callback of the loop: logs a generation, and saves a checkpoint if one is due."""
         self.last = step
+        self._states = [
+            [type(c).__name__, c.state()] for c in self.callbacks if hasattr(c, "state")
+        ]
         self.log(info)
         if self._recording.due(step):
             self.checkpoint()
@@ -137,9 +141,8 @@ class RunFolder:
             os.fsync(self._metrics.fileno())
         wall = time.monotonic() - self._began
         progress = Progress(self._rows, self._metrics.tell(), round(wall, 3))
-        states = [[type(c).__name__, c.state()] for c in self.callbacks if hasattr(c, "state")]
         folder = self.path / checkpoint.FOLDER
-        checkpoint.save(folder, self.last, self._backend, progress, states)
+        checkpoint.save(folder, self.last, self._backend, progress, self._states)
         self.last.model.save(self.path / "model.safetensors")
         self._saved = self.last.number
 

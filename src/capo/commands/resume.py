@@ -25,6 +25,14 @@ def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
         yield saved_config(folder), run_dir is not None
 
 
+def import_typed(env_id: str, words: list[str]) -> None:
+    """Imports the module of a task `module:id` that is among the words, not only in the run."""
+    if ":" in env_id and env_id in words:
+        from capo.envs import import_module_of
+
+        import_module_of(env_id)
+
+
 def newest_run(run_dir: Path | None, config: Config) -> Path | None:
     """The run that `auto` means: `run_dir`, or the newest unfinished one of this configuration."""
     from capo.methods import resolve

@@ -1,0 +1,198 @@
+"""Going on with a run: the command's words, and the classes."""
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from capo import CAPO, PPO, CheckpointCallback, EvalCallback, Model
+from capo.checkpoint import FOLDER
+from capo.cli import main
+from capo.config import UsageError
+from capo.records import read
+from probes import Target
+from test_algorithms import BATCH, learner
+from test_checkpoint import assert_same, rows_of
+
+pytestmark = pytest.mark.xdist_group("resume")
+SIZES = ["--num-envs", "2", "--num-steps", "16", "--minibatches", "4", "--epochs", "2"]
+SIZES += ["--hidden", "8", "--diagnostics", "0"]
+TRAIN = ["train", "CartPole-v1", "--algo", "ppo", *SIZES, "-n", "192", "--eval-episodes", "2"]
+
+
+class Killed(BaseException):
+    """As if the process were gone: nothing may tidy up after it."""
+
+
+@pytest.fixture
+def killed(tmp_path, monkeypatch):
+    """Runs the command in a folder until a generation is logged; then it is gone."""
+    monkeypatch.chdir(tmp_path)
+
+    def go(*words, after, train=TRAIN):
+        from capo.runs import RunFolder
+
+        def see(self, step, info, see=RunFolder.see):
+            see(self, step, info)
+            if step.number + 1 == after:
+                self._lock.release()
+                self._metrics.close()
+                raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunFolder, "see", see)
+            patch.setattr(RunFolder, "finish", lambda *_: None)
+            with pytest.raises(Killed):
+                main([*train, *words])
+        return tmp_path / "run"
+
+    return go
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert main([*TRAIN, "--run-dir", str(folder)]) == 0
+    return folder
+
+
+def assert_ended_alike(first, second):
+    assert rows_of(first) == rows_of(second)
+    ours, theirs = (Model.load(run / "model.safetensors") for run in (first, second))
+    for a, b in zip(ours.policy.net.weights, theirs.policy.net.weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+    results = [json.loads((run / "eval.json").read_text()) for run in (first, second)]
+    assert results[0] == results[1]
+
+
+def test_a_killed_run_goes_on_and_ends_as_it_would_have(killed, uninterrupted, capsys):
+    run = killed("--run-dir", "run", "--checkpoint-every", "2", after=3)
+    assert read(run).status == "killed"
+    capsys.readouterr()
+    assert main(["train", "--resume", "run", "--eval-episodes", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "resuming from run/checkpoints/00000002" in said
+    assert "next:       capo eval run" in said
+    assert_ended_alike(run, uninterrupted)
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert [again["generation"] for again in manifest["resumed"]] == [2]
+
+
+def test_one_command_for_a_machine_that_is_taken_away(killed, uninterrupted, capsys):
+    always = ["--run-dir", "run", "--resume", "auto", "--checkpoint-every", "1"]
+    killed(*always, after=2)
+    assert "there is no run to resume; a new one begins" in capsys.readouterr().out
+    run = killed(*always, after=4)
+    assert "resuming from run/checkpoints/00000002" in capsys.readouterr().out
+    (run / FOLDER / "00000004" / "manifest.json").write_text("{}")
+    assert main([*TRAIN, *always]) == 0
+    said = capsys.readouterr().out
+    assert "00000004/manifest.json is damaged" in said
+    assert "resuming from run/checkpoints/00000003" in said
+    assert_ended_alike(run, uninterrupted)
+
+
+def test_auto_takes_the_newest_run_that_the_words_fit(killed, monkeypatch, capsys):
+    for seed in ("1", "2"):
+        killed("--run-dir", f"runs/{seed}", "--checkpoint-every", "1", "--seed", seed, after=1)
+    capsys.readouterr()
+    assert main([*TRAIN, "--seed", "1", "--resume", "auto"]) == 0
+    assert "resuming from runs/1/checkpoints/00000001" in capsys.readouterr().out
+    assert main(["train", "--resume", "auto"]) == 0
+    assert "resuming from runs/2/checkpoints/00000001" in capsys.readouterr().out
+    assert main(["train", "--resume", "auto"]) == 2
+
+
+def test_what_is_said_differently_is_listed(killed, capsys):
+    killed("--run-dir", "run", "--checkpoint-every", "1", after=1)
+    words = ["train", "--resume", "run", "--learning-rate", "0.1", "--clip", "0.3"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "capo: run has another configuration: --learning-rate 0.0003 → 0.1, --clip 0.2 → 0.3; "
+        "leave that out, or add --override\n"
+    )
+    assert main([*words, "--override", "--eval-episodes", "0"]) == 0
+    assert read_config("run")["clip"] == 0.3
+
+
+def read_config(folder):
+    return json.loads((Path(folder) / "config.json").read_text())
+
+
+def test_a_finished_run_is_trained_on_only_if_asked(uninterrupted, tmp_path, capsys):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    assert main(["train", "--resume", str(run)]) == 2
+    assert "is finished: 6 of 6 generations" in capsys.readouterr().err
+    more = ["train", "--resume", str(run), "-n", "320", "--override", "--eval-episodes", "0"]
+    assert main(more) == 0
+    assert len(rows_of(run)) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--resume", "nowhere"], "there is no run nowhere to resume"),
+        (["--resume", "other", "--run-dir", "run"], "there is no run other to resume"),
+        ([], "Missing from capo train: ENV"),
+    ],
+)
+def test_words_that_resume_nothing(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_does_not_name_what_is_imported(killed, tmp_path, monkeypatch, capsys):
+    (tmp_path / "custom.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    words = [word.replace("CartPole-v1", "custom:Mine-v0") for word in TRAIN]
+    run = killed("--run-dir", "run", "--checkpoint-every", "1", after=1, train=words)
+    del sys.modules["custom"], gym.registry["Mine-v0"]
+    assert main(["train", "--resume", str(run)]) == 2
+    assert "custom" in capsys.readouterr().err
+    assert "custom" not in sys.modules
+    assert main(["train", "custom:Mine-v0", "--resume", str(run), "--eval-episodes", "0"]) == 0
+
+
+def test_the_classes_resume(tmp_path):
+    def callbacks(name):
+        return [
+            EvalCallback(every=2, episodes=3, best_path=tmp_path / name / "best.safetensors"),
+            CheckpointCallback(tmp_path / name / "saved", every=1, keep=2),
+        ]
+
+    whole, watching = learner(), callbacks("whole")
+    whole.learn(6 * BATCH, watching, progress_bar=False, run_dir=tmp_path / "whole")
+
+    def stop(step, _):
+        if step.number == 2:
+            raise KeyboardInterrupt
+
+    cut, before = learner(), callbacks("cut")
+    with pytest.raises(KeyboardInterrupt):
+        # The last to look: the generation counts as seen.
+        run = {"run_dir": tmp_path / "cut", "checkpoint_every": 1}
+        cut.learn(6 * BATCH, [*before, stop], progress_bar=False, **run)
+    with pytest.raises(UsageError, match="is a ppo model; load it with PPO"):
+        CAPO.resume(tmp_path / "cut", env=Target)
+    again, after = PPO.resume(tmp_path / "cut", env=Target), callbacks("cut")
+    assert again.num_timesteps == 2 * BATCH
+    again.learn(callback=after, progress_bar=False)
+    assert_same(again._last, whole._last)
+    assert rows_of(tmp_path / "cut") == rows_of(tmp_path / "whole")
+    assert after[0].results == watching[0].results
+    assert after[0].best_return == watching[0].best_return > -math.inf
+    assert [path.name for path in after[1].saved] == [path.name for path in watching[1].saved]
+    with pytest.raises(UsageError, match="how many steps"):
+        again.learn()
