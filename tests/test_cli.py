@@ -165,6 +165,8 @@ def test_a_folder_that_holds_a_run_is_refused(finished, capsys, monkeypatch):
         ("eval nowhere", "there is no run nowhere"),
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
         ("eval .", "holds no model.safetensors"),
+        (f"eval {'x' * 300}", "cannot be read: File name too long"),
+        (f"export {'x' * 300} --onnx policy.onnx", "cannot be read: File name too long"),
         ("train CartPole-v1 --diagnostics -1", "--diagnostics is -1; it must be at least 0"),
         ("play nowhere", "there is no run nowhere"),
         ("play . --episodes 0", "--episodes is 0; it must be at least 1"),

@@ -43,15 +43,20 @@ VALUES = hs.recursive(
     lambda inner: hs.lists(inner, max_size=4) | hs.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-KEYS = hs.sampled_from(list(Config("x").to_dict()))
+SIZES = hs.integers(-1, 6) | hs.sampled_from([2**20, 2**31, 2**40, 2**63, 10**18, 10**30])
+SETTINGS = hs.one_of(
+    hs.dictionaries(hs.sampled_from(list(Config("x").to_dict())), VALUES, max_size=2),
+    hs.fixed_dictionaries({"hidden": hs.lists(SIZES, max_size=3), "frame_stack": SIZES}),
+    hs.fixed_dictionaries({"num_envs": SIZES, "num_steps": SIZES, "minibatches": SIZES}),
+)
 SPACES = hs.recursive(
     hs.fixed_dictionaries(
         {"type": hs.sampled_from(["Box", "Discrete", "MultiDiscrete", "MultiBinary", "Text"])},
         optional={
-            "shape": hs.lists(hs.integers(-1, 5), max_size=3) | VALUES,
+            "shape": hs.lists(SIZES, max_size=3) | VALUES,
             "dtype": hs.sampled_from(["float32", "uint8", "bool", "int64", "O", "V8"]) | VALUES,
             **{name: hs.lists(NUMBERS, max_size=5) | VALUES for name in ("low", "high", "nvec")},
-            **{name: hs.integers(0, 5) | VALUES for name in ("n", "start")},
+            **dict.fromkeys(("n", "start"), SIZES | VALUES),
         },
     ),
     lambda inner: hs.one_of(
@@ -112,16 +117,18 @@ def try_edited_bytes(good, data):
 
 def try_edited_header(good, data):
     said, arrays = unpack(good, FORMAT, SCHEMA)
-    config = json.loads(said["config"])
-    config |= data.draw(hs.dictionaries(KEYS, VALUES, max_size=3))
-    said["config"] = json.dumps(config)
-    for name in ("observation_space", "action_space"):
-        if data.draw(hs.booleans()):
-            said[name] = json.dumps(data.draw(SPACES))
-    if data.draw(hs.integers(0, 9)) == 0:
-        said[data.draw(hs.sampled_from(sorted(said)))] = json.dumps(data.draw(VALUES))
-    names = hs.sampled_from([*arrays, "more"])
-    arrays |= data.draw(hs.dictionaries(names, ARRAYS, max_size=2))
+    # One part at a time: what is wrong with the first would hide the others.
+    match data.draw(
+        hs.sampled_from(["config", "observation_space", "action_space", "array", "any"])
+    ):
+        case "config":
+            said["config"] = json.dumps(json.loads(said["config"]) | data.draw(SETTINGS))
+        case "array":
+            arrays[data.draw(hs.sampled_from([*arrays, "more"]))] = data.draw(ARRAYS)
+        case "any":
+            said[data.draw(hs.sampled_from(sorted(said)))] = json.dumps(data.draw(VALUES))
+        case space:
+            said[space] = json.dumps(data.draw(SPACES))
     opened(good, pack(arrays, said))
 
 

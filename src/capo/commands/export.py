@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from capo.commands.words import RunPath
+from capo.commands.words import RunPath, model_file
 
 
 def export(run: RunPath, onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -> int:
@@ -20,9 +20,8 @@ def export(run: RunPath, onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -
     from capo.files import check_writable
     from capo.model import Model
     from capo.onnx_export import export_onnx
-    from capo.runs import find_model
 
-    model = Model.load(find_model(run))
+    model = Model.load(model_file(run))
     check_writable(onnx.parent)
     found = export_onnx(model, onnx)
     close = f"; {found.undecided} parts of actions too close to call" if found.undecided else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.commands.words import RunPath, TaskName, check_seed, load_model
+from capo.commands.words import RunPath, TaskName, check_seed, load_model, model_file
 from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -47,9 +47,8 @@ def play(
     _check(episodes, fps, width, max_steps)
     from capo.drawing import headless
     from capo.playing import watch
-    from capo.runs import find_model
 
-    file = find_model(run)
+    file = model_file(run)
     model, deterministic = load_model(run, env), not stochastic
     if out is None and headless():
         out = run / "play.gif" if run.is_dir() else file.with_suffix(".gif")

@@ -25,6 +25,16 @@ def check_seed(seed: int | None) -> None:
         raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
 
 
+def model_file(run: Path) -> Path:
+    """The model of a run; a name that the system does not take is one line too."""
+    from capo.runs import find_model
+
+    try:
+        return find_model(run)
+    except OSError as error:
+        raise UsageError(f"{run} cannot be read: {error.strerror}") from error
+
+
 def load_model(run: Path, env: str | None = None) -> "Model":
     """The model of a run, on the task that a person named instead of its own, if one did.
 
@@ -32,9 +42,8 @@ def load_model(run: Path, env: str | None = None) -> "Model":
     """
     from capo.envs import choose_backend, import_module_of
     from capo.model import Model
-    from capo.runs import find_model
 
-    file = find_model(run)
+    file = model_file(run)
     model = Model.load(file)
     if env is None:
         with naming(file):
