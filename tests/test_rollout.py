@@ -149,3 +149,29 @@ class Broken(Probe):
 def test_a_broken_environment_is_named(fault, message):
     with pytest.raises(EnvError, match=message):
         collect_once(lambda: Broken(fault))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda o, r: (o, 1e39), "a too large reward at step 5"),
+        (lambda o, r: (np.full(1, 1e25), r), r"a too large observation at step 5 .* 1e\+25 overfl"),
+        (lambda o, r: (np.full(1, -1e300), r), "a too large observation at step 5"),
+    ],
+)
+def test_what_would_overflow_is_named(fault, message):
+    """Statistics of float32 observations are in float32, those of rewards in float64."""
+
+    class Far(Broken):
+        dtype = np.float32 if "overfl" in message else np.float64
+        observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), dtype)
+
+        def see(self):
+            return np.zeros(1, self.dtype)
+
+        def step(self, action):
+            obs, *rest = super().step(action)
+            return obs.astype(self.dtype), *rest
+
+    with pytest.raises(EnvError, match=f"^probe: environment 2 returned {message}"):
+        collect_once(lambda: Far(fault))

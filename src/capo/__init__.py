@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capo.envs import EnvError as EnvError
     from capo.evaluation import Evaluation as Evaluation
     from capo.evaluation import evaluate as evaluate
+    from capo.faults import NonFiniteError as NonFiniteError
     from capo.fisher import Decomposition as Decomposition
     from capo.fisher import Experience as Experience
     from capo.fisher import decompose as decompose
@@ -53,6 +54,7 @@ _HOMES = {
     "EnvError": "envs",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "NonFiniteError": "faults",
     "Decomposition": "fisher",
     "Experience": "fisher",
     "decompose": "fisher",

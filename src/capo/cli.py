@@ -90,12 +90,13 @@ def _later(function, default: Config | None):
 
 def _run(call) -> int:
     from capo.envs import EnvError
+    from capo.faults import NonFiniteError
 
     try:
         return call()
     except UsageError as error:
         return _fail(str(error), 2)
-    except EnvError as error:
+    except (EnvError, NonFiniteError) as error:
         return _fail(str(error), 1)
     except OSError as error:
         if error.filename is None or isinstance(error, BrokenPipeError):

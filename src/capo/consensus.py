@@ -10,9 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Int, Num
 
 from capo.families import DiagGaussian, Family
+from capo.finite import Good, first, mask
 from capo.networks import Policy
 
 
@@ -24,6 +25,8 @@ class Experts(NamedTuple):
     mean_iterate: Policy
     dist: Float[Array, "experts n params"]
     surrogate: Float[Array, " experts"]
+    good: Good = None
+    """Which of them are finite and count; a copy of the first stands in place of the others."""
 
 
 class Consensus(NamedTuple):
@@ -33,17 +36,29 @@ class Consensus(NamedTuple):
     dist: Float[Array, "n params"] | None = None
 
 
-def tree_mean(tree):
-    """The mean over the leading axis, written as x_1 + mean(x_k − x_1).
+def tree_mean(tree, good: Good = None):
+    """The mean over the leading axis, written as x_1 + mean(x_k − x_1); with `good`, of those.
 
     Identical experts give themselves exactly, for every K; a plain sum would round.
     """
-    return jax.tree.map(lambda x: x[0] + jnp.mean(x - x[0], axis=0).astype(x.dtype), tree)
+
+    def mean(x):
+        start = x[first(good)]
+        return start + jnp.mean(x - start, axis=0, where=mask(good, x)).astype(x.dtype)
+
+    return jax.tree.map(mean, tree)
 
 
 def tree_pick(tree, index):
     """Entry `index` of the leading axis."""
     return jax.tree.map(lambda x: x[index], tree)
+
+
+def best_of(experts: Experts) -> Int[Array, ""]:
+    """The index of the expert with the highest clipped surrogate on the whole batch."""
+    if experts.good is None:
+        return jnp.argmax(experts.surrogate)
+    return jnp.argmax(jnp.where(experts.good, experts.surrogate, -jnp.inf))
 
 
 def identity(experts: Experts) -> Consensus:
@@ -58,12 +73,12 @@ def mean_iterate(experts: Experts) -> Consensus:
 
 def best(experts: Experts) -> Consensus:
     """The expert with the highest clipped surrogate on the whole batch."""
-    return Consensus(tree_pick(experts.policy, jnp.argmax(experts.surrogate)))
+    return Consensus(tree_pick(experts.policy, best_of(experts)))
 
 
 def average(experts: Experts) -> Consensus:
     """θ̄ = (1/K) Σ_k θ_k (CAPO-Avg)."""
-    return Consensus(tree_mean(experts.policy))
+    return Consensus(tree_mean(experts.policy, experts.good))
 
 
 def logop(experts: Experts) -> Consensus:
@@ -72,9 +87,9 @@ def logop(experts: Experts) -> Consensus:
     The parameters returned with q are the average, with the state-independent log std of a
     Gaussian set to q's own: σ_q⁻² = (1/K) Σ_k σ_k⁻². Distillation starts from them.
     """
-    policy = tree_mean(experts.policy)
+    policy = tree_mean(experts.policy, experts.good)
     family = policy.family
-    dist = family.logop(experts.dist)
+    dist = family.logop(experts.dist, experts.good)
     if isinstance(family, DiagGaussian) and policy.log_std is not None:
         policy = eqx.tree_at(lambda p: p.log_std, policy, dist[0, family.dim :])
     return Consensus(policy, dist)
@@ -92,33 +107,37 @@ def theorem(
     actions: Num[Array, "n *event"],
     advantages: Float[Array, " n"],
     delta: float,
+    good: Good = None,
 ) -> dict[str, Float[Array, ""]]:
     """Theorem 1 on this batch, for the analytic pool q and for the network that is used.
 
     With L_lin(η) = g_ηᵀ(η − η_t) and J_λ = L_lin − λ KL(π_t ‖ ·): `gain` is J_λ − mean_k J_λ(η_k).
     `violations` counts which of these fail beyond rounding: J_λ is at least the mean expert's, the
     KL is at most the mean expert's, the KL is at most δ if every expert's is. For q none can.
+    With `good`, the experts are those.
     """
     start, etas = family.natural(incumbent), family.natural(experts)
     moment = jax.grad(lambda eta: jnp.sum(family.log_partition(eta)))(start)
     slope = advantages[:, None] * (family.sufficient(actions) - moment)
     terms = slope * (etas - start)
     kl = jax.vmap(lambda dist: jnp.mean(family.kl(incumbent, dist)))(experts)
-    mean_kl = jnp.mean(kl)
-    mean_objective = jnp.mean(jnp.sum(terms, axis=-1)) - PENALTY * mean_kl
+    mean_kl = jnp.mean(kl, where=good)
+    each = mask(good, kl[:, None])
+    mean_objective = jnp.mean(jnp.sum(terms, axis=-1), where=each) - PENALTY * mean_kl
     # Rounding moves a policy by some ten ulps of its deviation, so its KL by twice that times √KL.
     ulp = jnp.finfo(kl.dtype).eps
     slack = ulp * (100 * mean_kl + 20 * jnp.sqrt(mean_kl))
-    slack_objective = PENALTY * slack + 100 * ulp * jnp.mean(jnp.sum(jnp.abs(terms), axis=-1))
+    size = jnp.mean(jnp.sum(jnp.abs(terms), axis=-1), where=each)
+    slack_objective = PENALTY * slack + 100 * ulp * size
 
     def compare(eta, dist):
         own = jnp.mean(family.kl(incumbent, dist))
         gain = jnp.mean(jnp.sum(slope * (eta - start), axis=-1)) - PENALTY * own - mean_objective
-        fits = jnp.all(kl <= delta)
+        fits = jnp.all(kl <= delta, where=good)
         broken = [gain < -slack_objective, own > mean_kl + slack, fits & (own > delta + slack)]
         return own, gain, jnp.sum(jnp.stack(broken)).astype(float)
 
-    middle = jnp.mean(etas, axis=0)
+    middle = jnp.mean(etas, axis=0, where=mask(good, etas))
     kl_q, gain_q, violations_q = compare(middle, family.from_natural(middle))
     _, gain, violations = compare(family.natural(network), network)
     return {

@@ -6,6 +6,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Shaped
 
 from capo.config import Config
+from capo.finite import tree_where
 from capo.fisher import conjugate_gradient, fisher_operator
 from capo.networks import Policy
 
@@ -49,7 +50,7 @@ def distill(
         trial = theta - conjugate_gradient(product, gradient, CG_ITERATIONS, DAMPING)
         after = loss(trial)
         better = after < now
-        return jnp.where(better, trial, theta), jnp.minimum(after, now), now, steps + 1
+        return *tree_where(better, (trial, after), (theta, now)), now, steps + 1
 
     first = loss(flat)
     start = (flat, first, jnp.array(jnp.inf), jnp.array(0))

@@ -23,6 +23,7 @@ from jax.nn import log_sigmoid, log_softmax, logsumexp, sigmoid, softplus
 from jaxtyping import Array, Float, Num, Shaped
 
 from capo.config import UsageError
+from capo.finite import Good, first, mask
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
@@ -92,9 +93,13 @@ class Family(abc.ABC):
         """Log h(a); a constant in every family here."""
         return 0.0
 
-    def logop(self, dists: Float[Array, "experts *batch params"]) -> Dist:
-        """The logarithmic opinion pool q ∝ Π_k π_k^(1/K): η̄ = (1/K) Σ_k η_k."""
-        return self.from_natural(jnp.mean(self.natural(dists), axis=0))
+    def logop(self, dists: Float[Array, "experts *batch params"], good: Good = None) -> Dist:
+        """The logarithmic opinion pool q ∝ Π_k π_k^(1/K): η̄ = (1/K) Σ_k η_k.
+
+        With `good`, of those experts alone: K is their number.
+        """
+        eta = self.natural(dists)
+        return self.from_natural(jnp.mean(eta, axis=0, where=mask(good, eta)))
 
     @abc.abstractmethod
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
@@ -162,13 +167,15 @@ class DiagGaussian(Family):
     def log_base(self, action: Action) -> float:
         return -0.5 * self.dim * math.log(2 * math.pi)
 
-    def logop(self, dists: Float[Array, "experts *batch params"]) -> Dist:
+    def logop(self, dists: Float[Array, "experts *batch params"], good: Good = None) -> Dist:
         """Precision weighting, relative to the first expert: exact for experts that agree."""
         mean, log_std = self._split(dists)
-        weight = jnp.exp(-2 * (log_std - log_std[0]))
-        shift = jnp.sum(weight * (mean - mean[0]), axis=0) / jnp.sum(weight, axis=0)
-        log_std_q = log_std[0] - 0.5 * jnp.log(jnp.mean(weight, axis=0))
-        return jnp.concatenate([mean[0] + shift, log_std_q], axis=-1)
+        k, where = first(good), mask(good, dists)
+        weight = jnp.exp(-2 * (log_std - log_std[k]))
+        moved = jnp.sum(weight * (mean - mean[k]), axis=0, where=where)
+        shift = moved / jnp.sum(weight, axis=0, where=where)
+        log_std_q = log_std[k] - 0.5 * jnp.log(jnp.mean(weight, axis=0, where=where))
+        return jnp.concatenate([mean[k] + shift, log_std_q], axis=-1)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
         return rng.standard_normal((*shape, self.dim), dtype=np.float32)

@@ -8,6 +8,7 @@ import optax
 from jaxtyping import Array, Float, Int, Num, Shaped
 
 from capo.config import Config
+from capo.finite import tree_where
 from capo.networks import Policy
 
 
@@ -114,7 +115,7 @@ def ppo_update(
         before, total, active = carry
         after, info = jax.lax.scan(step, before, rows)
         if config.target_kl:
-            after = _where(active, after, before)
+            after = tree_where(active, after, before)
         total = jax.tree.map(lambda s, p: s + active * p, total, after[0])
         ran = active
         if config.target_kl:
@@ -128,7 +129,3 @@ def ppo_update(
     info = {name: value[epochs - 1] for name, value in info.items()}
     mean = jax.tree.map(lambda s: s / epochs, total)
     return Expert(*last, mean, {**info, "epochs_run": epochs.astype(float)})
-
-
-def _where(condition, yes, no):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -18,6 +18,7 @@ RENEW_STEPS = 10_000
 """After about as many steps all environments begin new episodes from a seed."""
 RESETS = 1
 """Keeps the draws of these seeds apart from those of the actions."""
+LARGEST = np.finfo(np.float32).max
 
 
 class Batch(NamedTuple):
@@ -111,11 +112,13 @@ def collect(
         action = policy.family.sample(policy(seen), noise[t])
         taken.append(to_env(env.action_space, action))
         obs, raw_next[t], rewards[t], *ends[:, t] = env.step(taken[-1])
-        _check_finite(t, raw_obs[t], raw_next[t], rewards[t])
+        _check_range(config.env_id, t, raw_obs[t], raw_next[t], rewards[t])
         actions.append(action)
     done = ends[0] | ends[1]
     encoder = Encoder.of(config, env.observation_space)
-    obs_stats = encoder.update_stats(state.obs_stats, raw_obs.reshape(-1, *obs.shape[1:]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        obs_stats = encoder.update_stats(state.obs_stats, raw_obs.reshape(-1, *obs.shape[1:]))
+    _check_stats(config.env_id, obs_stats, raw_obs)
     returns, accumulators = discounted_returns(rewards, done, state.accumulators, config.gamma)
     return_stats = state.return_stats.update(returns.reshape(-1))
     used = state.obs_stats if state.obs_stats.seen else obs_stats
@@ -134,15 +137,33 @@ def reset_seed(config: Config, index: int) -> int:
     return int(draw.integers(2**31 - config.num_envs))
 
 
-def _check_finite(step: int, before: np.ndarray, after: np.ndarray, reward: np.ndarray) -> None:
-    """Refuses what is not a number, naming the environment and the step, counted from one."""
+def _check_range(
+    task: str, step: int, before: np.ndarray, after: np.ndarray, reward: np.ndarray
+) -> None:
+    """Refuses what is not a number or none in float32, naming the environment and the step.
+
+    With rewards in that range, their sums, squares and statistics, in float64, are finite too.
+    """
     for what, values in (("observation", before), ("observation", after), ("reward", reward)):
-        if not np.isfinite(values).all():
-            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        good = np.abs(values) <= LARGEST
+        if not good.all():
+            index = np.flatnonzero(~good.reshape(len(values), -1).all(axis=1))[0]
+            finite = np.isfinite(values[index]).all()
             raise EnvError(
-                f"environment {np.flatnonzero(bad)[0]} returned a non-finite {what} "
-                f"at step {step + 1} of the rollout"
+                f"{task}: environment {index} returned a {'too large' if finite else 'non-finite'} "
+                f"{what} at step {step + 1} of the rollout"
             )
+
+
+def _check_stats(task: str, stats: RunningStats, raw_obs: np.ndarray) -> None:
+    """Refuses observations that the running variance overflows with: squares in their own type."""
+    if np.isfinite(stats.mean).all() and np.isfinite(stats.var).all():
+        return
+    step, index, *_ = np.unravel_index(np.argmax(np.abs(raw_obs)), raw_obs.shape)
+    raise EnvError(
+        f"{task}: environment {index} returned a too large observation at step {max(step, 1)} "
+        f"of the rollout: {np.abs(raw_obs).max():.3g} overflows the running statistics"
+    )
 
 
 def _episodes(

@@ -15,6 +15,7 @@ from capo.config import Config, UsageError
 from capo.diagnostics import diagnose, diagnosed, experience
 from capo.envs import VectorEnv, make
 from capo.experts import prepare_devices
+from capo.faults import PATIENCE, check_kept, kept_in_a_row
 from capo.methods import method_of, resolve, warmup_of
 from capo.model import Model
 from capo.observations import Encoder, settle
@@ -31,6 +32,8 @@ class Recent(NamedTuple):
     returns: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
     warming: bool = True
+    kept: int = 0
+    """Generations in a row, up to the last, whose policy or critic was not finite."""
 
 
 class Generation(NamedTuple):
@@ -113,6 +116,7 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     returns = deque(recent.returns, maxlen=RETURN_WINDOW)
     lengths = deque(recent.lengths, maxlen=RETURN_WINDOW)
+    rows = deque(maxlen=PATIENCE)
     warming, looked_at = recent.warming and _warms_up(config), diagnosed(config)
     began = time.perf_counter() - (start.info.get("seconds", 0.0) if start else 0.0)
     for index in range(start.number + 1 if start else 0, config.generations):
@@ -128,7 +132,7 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
         update = generation(phase, jax.random.fold_in(key, index), state, batch, rate)
         state, info = update.state, update.info
         updated = time.perf_counter()
-        if index in looked_at:
+        if index in looked_at and not info["nonfinite/experts"]:
             data = experience(batch, update.advantages)
             info |= diagnose(incumbent, update.experts, state.policy, data)
         now = time.perf_counter()
@@ -149,8 +153,10 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
         collector = collector.renewed(env, config, index)
         stats = (collector.obs_stats, collector.return_stats)
         model = Model(config, *spaces, state.policy, state.critic, *stats)
-        recent = Recent(tuple(returns), tuple(lengths), warming)
+        rows.append(row)
+        recent = Recent(tuple(returns), tuple(lengths), warming, kept_in_a_row(recent.kept, row))
         yield Generation(index, state, collector, recent, model, row)
+        check_kept(config, recent.kept, rows)
 
 
 def learn(config: Config, env: VectorEnv | None = None) -> Model:

@@ -11,10 +11,12 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from capo.config import Config
-from capo.consensus import Experts, theorem, tree_mean, tree_pick
+from capo.consensus import Experts, best_of, theorem, tree_mean, tree_pick
 from capo.critic import fit_critic
 from capo.distill import batch_kl, distill, line_search
 from capo.experts import gae_lambdas, permutations, shares, train_experts
+from capo.families import Family
+from capo.finite import all_finite, finite_rows, mend, tree_where
 from capo.methods import method_of, resolve
 from capo.model import fresh_networks
 from capo.networks import Critic, Policy, to_host
@@ -88,36 +90,31 @@ def _generation(
         method.rule(config), state.policy, state.policy_opt, samples, share, rate, config
     )
     dists = jax.vmap(lambda p: p(samples.obs))(trained.policy)
-    surrogates = jax.vmap(surrogate_of)(dists)
-    experts = Experts(trained.policy, trained.opt_state, trained.mean_iterate, dists, surrogates)
+    found = Experts(*trained[:3], dists, jax.vmap(surrogate_of)(dists))
+    good = finite_rows(found)
+    experts = mend(found, good)._replace(good=good)
 
-    policy, info = _next_policy(config, state.policy, experts, samples)
-    policy_opt = _carry(config, state.policy_opt, state.policy, experts)
-
+    policy, policy_opt, info = _next_policy(config, state, experts, samples)
     order = permutations(jax.random.fold_in(key, 1), config.epochs, samples.obs.shape[0])
     indices = order.reshape(config.epochs, config.minibatches, -1)
     targets = (advantages + values).reshape(-1)
-    critic, critic_opt, value_error = fit_critic(
-        state.critic, state.critic_opt, samples.obs, targets, indices, rate, config
-    )
-    expert_kl = jax.vmap(lambda d: jnp.mean(policy.family.kl(samples.dist, d)))(dists)
+    critic, critic_opt, fit = _next_critic(config, state, samples.obs, targets, indices, rate)
+
     unexplained = jnp.var(targets - values.reshape(-1)) / (jnp.var(targets) + 1e-12)
-    info |= {name: jnp.mean(value) for name, value in trained.info.items()}
+    info |= {name: jnp.mean(value, where=good) for name, value in trained.info.items()}
+    info |= fit | _of_experts(policy.family, experts, samples)
     info |= {
         "kl": batch_kl(policy, samples.obs, samples.dist),
-        "expert_kl": jnp.mean(expert_kl),
-        "expert_kl_max": jnp.max(expert_kl),
         "entropy": jnp.mean(policy.family.entropy(policy(samples.obs))),
         "surrogate": surrogate_of(policy(samples.obs)),
-        "expert_surrogate": jnp.mean(surrogates),
-        "value_loss": value_error,
         "explained_variance": 1 - unexplained,
+        "nonfinite/experts": jnp.sum(~good).astype(float),
     }
     if dists.shape[0] > 1:
         gains = standardize(advantages.reshape(-1))
         network = policy(samples.obs)
-        ends = (samples.dist, dists, network, samples.actions, gains)
-        info |= theorem(policy.family, *ends, config.delta)
+        ends = (samples.dist, experts.dist, network, samples.actions, gains)
+        info |= theorem(policy.family, *ends, config.delta, good)
     state = TrainState(policy, critic, policy_opt, critic_opt)
     return state, info, trained.policy, advantages.reshape(-1)
 
@@ -156,7 +153,17 @@ def samples_of(
     return Samples(obs, actions, dist, log_prob), surrogate
 
 
-def _next_policy(config: Config, incumbent: Policy, experts: Experts, samples: Samples):
+def _next_policy(config: Config, state: TrainState, experts: Experts, samples: Samples):
+    """The next policy, its optimizer state and what to report; the old ones if not finite."""
+    policy, info = _aggregate(config, state.policy, experts, samples)
+    policy_opt = _carry(config, state.policy_opt, state.policy, experts)
+    sound = all_finite((experts, policy, policy_opt, policy(samples.obs)))
+    info["nonfinite/policy"] = 1.0 - sound
+    old = (state.policy, state.policy_opt)
+    return *tree_where(sound, (policy, policy_opt), old), info
+
+
+def _aggregate(config: Config, incumbent: Policy, experts: Experts, samples: Samples):
     """Aggregates, distils and searches the line, as far as each is switched on."""
     policy, target = method_of(config.algo).aggregate(experts)
     info = {}
@@ -178,6 +185,25 @@ def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts
         case "reset":
             return init_optimizer(config, policy)
         case "best":
-            return tree_pick(experts.opt_state, jnp.argmax(experts.surrogate))
+            return tree_pick(experts.opt_state, best_of(experts))
         case _:
-            return tree_mean(experts.opt_state)
+            return tree_mean(experts.opt_state, experts.good)
+
+
+def _next_critic(config: Config, state: TrainState, obs, targets, indices, rate):
+    """The next critic, its optimizer state and what to report; the old ones if not finite."""
+    old = (state.critic, state.critic_opt)
+    *new, error = fit_critic(*old, obs, targets, indices, rate, config)
+    sound = all_finite((new, error))
+    info = {"value_loss": error, "nonfinite/critic": 1.0 - sound}
+    return *tree_where(sound, tuple(new), old), info
+
+
+def _of_experts(family: Family, experts: Experts, samples: Samples):
+    """What the experts that count did, on average."""
+    kl = jax.vmap(lambda d: jnp.mean(family.kl(samples.dist, d)))(experts.dist)
+    return {
+        "expert_kl": jnp.mean(kl, where=experts.good),
+        "expert_kl_max": jnp.max(kl),
+        "expert_surrogate": jnp.mean(experts.surrogate, where=experts.good),
+    }
