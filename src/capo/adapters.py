@@ -15,11 +15,13 @@ from capo.envs import (
     GymnasiumEnv,
     Step,
     VectorEnv,
+    failed,
     import_module_of,
     make,
     quiet,
 )
 from capo.observations import Encoder
+from capo.workers import culprits, end, sound
 
 
 class EncodedEnv:
@@ -66,6 +68,7 @@ class GymnasiumVectorEnv:
 
     def __init__(self, env: gym.vector.VectorEnv, seed: int):
         self.num_envs, self._env, self._seed = env.num_envs, env, seed
+        self.name, self._steps = _name(env), 0
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
         self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
@@ -78,25 +81,37 @@ class GymnasiumVectorEnv:
 
     def reset(self, seed: int | None = None) -> Any:
         """Resets all environments, by default from the seed it was made with."""
-        return self._env.reset(seed=self._seed if seed is None else seed)[0]
+        self._steps = 0
+        return self._ask(self._env.reset, seed=self._seed if seed is None else seed)[0]
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps all environments and resets those whose episode ended."""
-        try:
-            found, reward, terminated, truncated, info = self._env.step(actions)
-        except Exception as error:
-            raise EnvError(f"the vector environment failed: {error}") from error
+        self._steps += 1
+        found, reward, terminated, truncated, info = self._ask(self._env.step, actions)
         done = terminated | truncated
         obs = next_obs = found
         if done.any() and self._mode is AutoresetMode.SAME_STEP:
             next_obs = _replace_rows(self.observation_space, found, done, info["final_obs"])
         elif done.any():
             next_obs = _copy(found)
-            obs = self._env.reset(options={"reset_mask": done})[0]
+            obs = self._ask(self._env.reset, options={"reset_mask": done})[0]
         return Step(obs, next_obs, reward, terminated, truncated)
 
+    def _ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls; on an error, ends the worker processes there are: they are of no use any more."""
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            try:
+                which, why = culprits(self._env.unwrapped, error)
+            finally:
+                end(self._env.unwrapped)
+            raise EnvError(failed(self.name, which, self._steps, error, why)) from error
+
     def close(self) -> None:
-        """Closes the environments."""
+        """Closes the environments; worker processes that cannot be asked to end are ended."""
+        if not sound(self._env.unwrapped):
+            end(self._env.unwrapped)
         self._env.close()
 
 
@@ -193,7 +208,7 @@ def _pool_source(pool: Any) -> Source:
     if not isinstance(pool, gym.vector.VectorEnv):
         raise UsageError('an EnvPool must speak Gymnasium: envpool.make(…, env_type="gymnasium")')
     name = type(pool).__name__.removesuffix("GymnasiumEnvPool")
-    return Source(name, lambda _, __: EnvPoolEnv(pool), settings["num_envs"])
+    return Source(name, lambda _, __: EnvPoolEnv(pool, name), settings["num_envs"])
 
 
 def _name(env: Any) -> str:

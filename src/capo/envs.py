@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -24,6 +24,20 @@ from capo.observations import mismatch, stack
 
 class EnvError(RuntimeError):
     """An environment misbehaved; the text names its index and the step."""
+
+
+class EnvTimeoutError(TimeoutError):
+    """An environment took too long."""
+
+
+def failed(name: str, which: Sequence[int], step: int, error: Exception, why: str = "") -> str:
+    """What went wrong in a line: the task, the environments if known, the step, the reason."""
+    listed = ", ".join(map(str, which))
+    who = f"environment{'s' * (len(which) > 1)} {listed}" if which else "the environments"
+    when = f"at step {step}" if step else "at the reset"
+    late = isinstance(error, EnvTimeoutError)
+    reason = f": {why or error}" if why or late else f" with {type(error).__name__}: {error}"
+    return f"{name}: {who} failed {when}{reason}"
 
 
 class Step(NamedTuple):
@@ -208,9 +222,13 @@ class GymnasiumEnv:
     def reset(self, seed: int | None = None) -> Any:
         """Resets all environments, each from its own seed; by default those it was made with."""
         self._steps, first = 0, self._seed if seed is None else seed
-        found = [env.reset(seed=first + i)[0] for i, env in enumerate(self._envs)]
-        for i, obs in enumerate(found):
-            self._check(i, obs)
+        found = []
+        for i, env in enumerate(self._envs):
+            try:
+                found.append(env.reset(seed=first + i)[0])
+            except Exception as error:
+                raise EnvError(failed(self.name, [i], 0, error)) from error
+            self._check(i, found[-1])
         return stack(self.observation_space, found)
 
     def step(self, actions: np.ndarray) -> Step:
@@ -232,19 +250,16 @@ class GymnasiumEnv:
             except EnvError:
                 raise
             except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise EnvError(
-                    f"{self.name}: environment {i} failed at step {self._steps} with {what}"
-                ) from error
+                raise EnvError(failed(self.name, [i], self._steps, error)) from error
             obs.append(found)
         now, reached = (stack(self.observation_space, found) for found in (obs, next_obs))
         return Step(now, reached, rewards, terminated, truncated)
 
     def _check(self, index: int, obs: Any) -> None:
         if wrong := mismatch(self.observation_space, obs):
+            when = f"at step {self._steps}" if self._steps else "at the reset"
             raise EnvError(
-                f"{self.name}: environment {index} does not keep to its space "
-                f"at step {self._steps}: {wrong}"
+                f"{self.name}: environment {index} does not keep to its space {when}: {wrong}"
             )
 
     def close(self) -> None:
@@ -258,9 +273,12 @@ class EnvPoolEnv:
 
     backend = "envpool"
 
-    def __init__(self, pool: Any, remake: Callable[[int], Any] | None = None):
+    def __init__(
+        self, pool: Any, name: str = "EnvPool", remake: Callable[[int], Any] | None = None
+    ):
         """`remake` makes the same pool from another seed; a pool itself cannot be reseeded."""
-        self.num_envs, self._pool, self._remake = len(pool), pool, remake
+        self.name, self.num_envs, self._pool, self._remake = name, len(pool), pool, remake
+        self._steps = 0
         self.observation_space = self._pool.observation_space
         self.action_space = self._pool.action_space
         self._dtype = self.action_space.dtype
@@ -280,24 +298,33 @@ class EnvPoolEnv:
                 options["seed"] = seed
                 return envpool.make(env_id, env_type="gymnasium", num_envs=num_envs, **options)
 
-        return EnvPoolEnv(pool(seed), pool)
+        return EnvPoolEnv(pool(seed), env_id, pool)
 
     def reset(self, seed: int | None = None) -> Any:
         """Resets all environments; from `seed` only if this is not someone's own pool."""
+        self._steps = 0
         if seed is not None and self._remake is not None:
             self._pool.close()
             self._pool = self._remake(seed)
         with quiet():
-            return self._pool.reset()[0]
+            return self._ask(self._pool.reset)[0]
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps all environments and resets, in the same step, those whose episode ended."""
-        next_obs, reward, terminated, truncated, _ = self._pool.step(actions.astype(self._dtype))
+        self._steps += 1
+        actions = actions.astype(self._dtype)
+        next_obs, reward, terminated, truncated, _ = self._ask(self._pool.step, actions)
         obs, done = next_obs, np.flatnonzero(terminated | truncated)
         if done.size:
             obs = next_obs.copy()
-            obs[done] = self._pool.reset(done.astype(np.int32))[0]
+            obs[done] = self._ask(self._pool.reset, done.astype(np.int32))[0]
         return Step(obs, next_obs, reward, terminated, truncated)
+
+    def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except Exception as error:
+            raise EnvError(failed(self.name, [], self._steps, error)) from error
 
     def close(self) -> None:
         """Ends the pool's threads."""

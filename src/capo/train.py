@@ -20,6 +20,7 @@ from capo.methods import method_of, resolve, warmup_of
 from capo.model import Model
 from capo.observations import Encoder, settle
 from capo.rollout import Batch, Collector, collect
+from capo.timeouts import TimedEnv
 from capo.update import TrainState, generation, init
 
 RETURN_WINDOW = 100
@@ -86,26 +87,36 @@ def _warms_up(config: Config) -> bool:
 
 
 def generations(
-    config: Config, env: VectorEnv | None = None, start: Generation | None = None
+    config: Config,
+    env: VectorEnv | None = None,
+    start: Generation | None = None,
+    env_timeout: float = 0.0,
+    end_process: bool = False,
 ) -> Iterator[Generation]:
     """Trains, yielding after every generation; the whole run is a function of the configuration.
 
     An environment that is passed in is the caller's to close. With `start`, goes on from there:
     `total_steps` then counts from the beginning, and the environments must stand where they stood.
+
+    A step or reset of the environments that takes longer than `env_timeout` seconds is an
+    `EnvError` (0: no limit). `end_process` ends the process, after twice the time, where no error
+    can be raised: in C code that does not return.
     """
     config = resolve(config)
     prepare_devices()
-    if env is not None:
-        yield from _loop(settle(config, env.observation_space), encoded(env, config), start)
-        return
-    env = make(config.env_id, config.num_envs, config.seed, config.backend)
+    made = env
+    if made is None:
+        made = make(config.env_id, config.num_envs, config.seed, config.backend)
+    config = settle(config, made.observation_space)
+    timed = TimedEnv(encoded(made, config), config.env_id, env_timeout, end_process)
     try:
-        yield from _loop(settle(config, env.observation_space), encoded(env, config), start)
+        yield from _loop(config, timed, start)
     finally:
-        env.close()
+        if env is None:
+            made.close()
 
 
-def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[Generation]:
+def _loop(config: Config, env: TimedEnv, start: Generation | None) -> Iterator[Generation]:
     if env.num_envs != config.num_envs:
         raise UsageError(f"num_envs is {config.num_envs}, but {env.num_envs} environments came in")
     spaces = (env.observation_space, env.action_space)
@@ -123,7 +134,8 @@ def _loop(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[
         warming = warming and not _warm(config, index, returns)
         started = time.perf_counter()
         rng = np.random.default_rng([config.seed, index])
-        collector, batch, episodes = collect(env, state.policy, collector, config, rng)
+        with env.watched():
+            collector, batch, episodes = collect(env, state.policy, collector, config, rng)
         returns.extend(episodes.returns)
         lengths.extend(episodes.lengths)
         collected = time.perf_counter()
