@@ -179,7 +179,7 @@ FLAGS = hs.sampled_from(
 
 
 @given(hs.lists(hs.tuples(FLAGS, hs.lists(WORDS, min_size=1, max_size=2)), max_size=2))
-@settings(OFTEN, max_examples=100)
+@settings(OFTEN, max_examples=60)
 def test_the_words_of_a_command_are_taken_or_refused_with_one_line(options):
     words = ["train", "CartPole-v1"]
     for flag, values in options:
@@ -220,7 +220,7 @@ MANIFESTS = hs.dictionaries(hs.sampled_from(["versions", "started", "status", "c
     ROWS,
     hs.binary(max_size=30),
 )
-@settings(OFTEN, max_examples=200)
+@settings(OFTEN, max_examples=70)
 def test_a_run_folder_is_read_or_refused(
     tmp_path_factory, config, manifest, evaluation, rows, rest
 ):
