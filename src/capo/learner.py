@@ -107,12 +107,14 @@ class Algorithm:
         progress_bar: bool = True,
         run_dir: str | Path | None = None,
         checkpoint_every: int | None = None,
+        env_timeout: float = 0.0,
     ) -> Learner:
         """Learns from `total_timesteps` more steps, in whole batches.
 
         A second call goes on where the first ended; the learning rate then falls to 0 over all
         steps asked for so far. `run_dir` leaves a run folder with checkpoints, as `capo train`
-        does, each `checkpoint_every` generations (None: about 20 times), to `resume` from.
+        does, each `checkpoint_every` generations (None: about 20 times), to `resume` from. A step
+        or reset of the environments that takes more than `env_timeout` seconds is an `EnvError`.
         Callbacks see every generation (`capo.callbacks`). An error or interruption leaves the
         learner as it was after the last whole generation. A resumed run needs no arguments: it
         takes the steps that are left, in its own folder.
@@ -135,7 +137,8 @@ class Algorithm:
                 recorders.append(stack.enter_context(_shown(config, env, start)))
             # If it does not end well, the environments stand somewhere within a batch.
             self._stale = True
-            follow(generations(config, env, start), [self._keep, *callbacks, *recorders])
+            steps = generations(config, env, start, env_timeout)
+            follow(steps, [self._keep, *callbacks, *recorders])
             self._stale = False
             if run is not None:
                 run.checkpoint()

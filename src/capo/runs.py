@@ -116,7 +116,8 @@ class RunFolder:
             [type(c).__name__, c.state()] for c in self.callbacks if hasattr(c, "state")
         ]
         self.log(info)
-        if self._recording.due(step):
+        # Where a network had to stay as it was, the checkpoints before are the better ones.
+        if self._recording.due(step) and not step.recent.kept:
             self.checkpoint()
 
     def log(self, row: dict[str, float]) -> None:

@@ -7,6 +7,7 @@ is for those to ask who own the process.
 """
 
 import contextlib
+import dataclasses
 import faulthandler
 import signal
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from capo.adapters import Source
 from capo.envs import EnvError, EnvTimeoutError, Step, VectorEnv, failed
 
 AGAIN = 3.0
@@ -82,6 +84,15 @@ class TimedEnv:
     def close(self) -> None:
         """Closes the environments."""
         self._env.close()
+
+
+def timed(source: Source, seconds: float, hard: bool = False) -> Source:
+    """The same environments with a limit, wherever they are made."""
+
+    def make(count: int, seed: int) -> VectorEnv:
+        return TimedEnv(source.make(count, seed), source.name, seconds, hard)
+
+    return dataclasses.replace(source, make=make)
 
 
 class Alarm:

@@ -70,10 +70,13 @@ def train(
         if begun is not None:
             stack.callback(begun.close)
             config = begun.checkpoint.config
-        run, start, env = _open(config, run_dir, begun, replay, recording, console)
+        options = (replay, env_timeout, recording)
+        run, start, env = _open(config, run_dir, begun, *options, console)
         stack.callback(env.close)
         with run.guarded():
-            code = _learn(run, env, start, eval_episodes, console)
+            code = _learn(run, env, start, env_timeout, console)
+            if code == 0:
+                _evaluate(run, eval_episodes, env_timeout, console)
     where = shlex.quote(str(run.path))
     console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
     again = f"capo train --resume {where}" if code else f"capo eval {where} --episodes 100"
@@ -104,6 +107,7 @@ def _open(
     run_dir: Path | None,
     begun: "Resumed | None",
     replay: bool,
+    env_timeout: float,
     recording: "Recording",
     console: "Console",
 ) -> "tuple[RunFolder, Generation | None, VectorEnv]":
@@ -114,6 +118,7 @@ def _open(
     from capo.observations import settle
     from capo.resuming import take_up
     from capo.runs import RunFolder, check_free, default_folder
+    from capo.timeouts import TimedEnv
     from capo.train import compile_generation
 
     config = resolve(config)
@@ -132,7 +137,8 @@ def _open(
         start = None
         if begun is not None:
             console.print(f"resuming from {begun.checkpoint.path}")
-            start = take_up(begun, env, replay, console.print)
+            timed = TimedEnv(env, config.env_id, env_timeout, hard=True)
+            start = take_up(begun, timed, replay, console.print)
         return RunFolder(folder, config, env.backend, recording, begun), start, env
     except BaseException:
         env.close()
@@ -143,13 +149,12 @@ def _learn(
     run: "RunFolder",
     env: "VectorEnv",
     start: "Generation | None",
-    episodes: int,
+    env_timeout: float,
     console: "Console",
 ) -> int:
-    """Trains into the run folder and evaluates what was trained to the end; the exit code."""
+    """Trains into the run folder until the end or a signal; the exit code."""
     from capo.callbacks import follow
     from capo.console import Progress
-    from capo.evaluation import evaluate
     from capo.interrupts import Interrupt
     from capo.train import generations
 
@@ -158,7 +163,7 @@ def _learn(
         Interrupt().listening() as interrupt,
         Progress(console, run.config, done).running() as progress,
     ):
-        steps = generations(run.config, env, start)
+        steps = generations(run.config, env, start, env_timeout, end_process=True)
         follow(steps, [run.see, lambda _, info: progress.show(info), interrupt])
     run.checkpoint()
     assert run.last is not None
@@ -168,11 +173,23 @@ def _learn(
         run.finish("interrupted")
         console.print(f"interrupted after {run.last.info['steps']:.0f} steps")
         return 128 + interrupt.number
-    result = evaluate(run.last.model, episodes) if episodes else None
+    return 0
+
+
+def _evaluate(run: "RunFolder", episodes: int, env_timeout: float, console: "Console") -> None:
+    """Evaluates what was trained to the end, and finishes the run."""
+    from capo.adapters import own_source
+    from capo.evaluation import evaluate
+    from capo.timeouts import timed
+
+    assert run.last is not None
+    result = None
+    if episodes:
+        source = timed(own_source(run.config), env_timeout, hard=True)
+        result = evaluate(run.last.model, episodes, env=source)
     run.finish("finished", result)
     if result is not None:
         console.print("evaluation: " + in_words(result))
-    return 0
 
 
 def _headline(config: Config, env: "VectorEnv") -> str:
