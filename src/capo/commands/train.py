@@ -77,10 +77,15 @@ def train(
             code = _learn(run, env, start, env_timeout, console)
             if code == 0:
                 _evaluate(run, eval_episodes, env_timeout, console)
-    where = shlex.quote(str(run.path))
+    where, task = shlex.quote(str(run.path)), run.config.env_id
+    # A task with a module of its own has to be named: files do not decide what is imported.
+    typed = shlex.quote(task) if ":" in task else ""
     console.print(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
-    again = f"capo train --resume {where}" if code else f"capo eval {where} --episodes 100"
-    console.print(f"next:       {again}")
+    if code:
+        console.print(f"next:       capo train {typed and typed + ' '}--resume {where}")
+    else:
+        named = typed and f" --env {typed}"
+        console.print(f"next:       capo eval {where}{named} --episodes 100")
     return code
 
 
