@@ -38,12 +38,9 @@ def train(
     Args:
         config: Everything that decides the run.
         run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
-        resume: Go on with a run folder, or from one checkpoint in it. auto: with --run-dir, or with
-            the newest unfinished run below runs/ that the other arguments fit; passes over a
-            damaged checkpoint, and begins a new run if there is none.
-        override: Let the resumed run go on with other arguments than it was begun with.
-        replay: Bring the environments of a resumed run back to where they stood by playing their
-            last actions again; without it they begin new episodes.
+        resume: Go on with a run folder, or from one of its checkpoints; auto: if there is one.
+        override: Let a resumed run go on with other arguments than it was begun with.
+        replay: Bring a resumed run's environments back by their last actions; no: new episodes.
         checkpoint_every: Save everything each N generations; None: about 20 times; 0: at the end.
         env_timeout: Seconds that a step or reset of the environments may take; 0: any.
         eval_episodes: Episodes of the evaluation at the end; 0 for none.
