@@ -95,11 +95,17 @@ def save(
     write_synced(partial / MANIFEST, _sealed(_manifest(step, backend, progress, callbacks, state)))
     sync_folder(partial)
     put_folder(partial, path)
-    numbers = sorted(int(other.name) for other in found(folder))
-    before = [number for number in numbers if number <= step.number + 1]
-    for number in {*numbers} - {*before[-KEPT:]}:
-        remove_folder(folder / f"{number:08d}")
+    remove_after(folder, step.number)
+    for other in found(folder)[:-KEPT]:
+        remove_folder(other)
     return path
+
+
+def remove_after(folder: Path, number: int) -> None:
+    """Removes the checkpoints of generations after `number`: of a future the run does not have."""
+    for path in found(folder):
+        if int(path.name) > number + 1:
+            remove_folder(path)
 
 
 def found(folder: Path) -> list[Path]:

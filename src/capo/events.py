@@ -1,9 +1,16 @@
 """TensorBoard event files, with the names that people of the field look for."""
 
+import socket
+import struct
+import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from tensorboardX import SummaryWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.summary_pb2 import Summary
+from tensorboardX.record_writer import masked_crc32c
+
+from capo.files import naming
 
 NAMES = {
     "return": "charts/episodic_return",
@@ -54,17 +61,37 @@ def scalars(row: Row) -> dict[str, float]:
 
 
 class Events:
-    """Writes the rows of a run as scalars over environment steps."""
+    """Writes the rows of a run as scalars over environment steps.
+
+    In this thread: tensorboardX's SummaryWriter has another one for it, and waits for that for ever
+    once it has died of a full disk.
+    """
 
     def __init__(self, folder: Path, start: int | None = None):
         """With `start`, what another writer has left of later steps is not shown any more."""
-        self._writer = SummaryWriter(str(folder), purge_step=None if start is None else start + 1)
+        self._path = folder / f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}"
+        with naming(self._path):
+            self._file = self._path.open("ab")
+        self._write(file_version="brain.Event:2")
+        if start is not None:
+            self._write(step=start + 1, session_log=SessionLog(status=SessionLog.START))
 
     def log(self, row: Row) -> None:
         """Adds a row; what has no value is left out."""
-        for name, value in scalars(row).items():
-            self._writer.add_scalar(name, value, int(row["steps"] or 0))
+        values = [Summary.Value(tag=tag, simple_value=v) for tag, v in scalars(row).items()]
+        self._write(step=int(row["steps"] or 0), summary=Summary(value=values))
+
+    def _write(self, **content: Any) -> None:
+        """Appends a record: its length and its bytes, each with a checksum."""
+        event = Event(wall_time=time.time(), **content).SerializeToString()
+        size = struct.pack("<Q", len(event))
+        sums = (struct.pack("<I", masked_crc32c(part)) for part in (size, event))
+        record = b"".join(part for pair in zip((size, event), sums, strict=True) for part in pair)
+        with naming(self._path):
+            self._file.write(record)
+            self._file.flush()
 
     def close(self, status: str) -> None:
-        """Writes what is left."""
-        self._writer.close()
+        """Takes leave of the file."""
+        with naming(self._path):
+            self._file.close()

@@ -45,6 +45,16 @@ def check_free(folder: Path) -> None:
     check_writable(folder, "; choose another --run-dir")
 
 
+def clear(folder: Path) -> None:
+    """Lets a run begin anew that has left no more than its beginning in a folder."""
+    lock = Lock(folder)
+    # The configuration last: until it is gone, there is something to clear.
+    for name in ("events.out.tfevents.*", "metrics.jsonl", "manifest.json", "config.json"):
+        for file in folder.glob(name):
+            file.unlink()
+    lock.release()
+
+
 class Recording(NamedTuple):
     """How a run is recorded; none of it decides its numbers."""
 
@@ -82,6 +92,9 @@ class RunFolder:
             check_free(path)
             path.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(path) if start is None else start.lock
+        if start is not None:
+            # They count on rows that are cut off now.
+            checkpoint.remove_after(path / checkpoint.FOLDER, start.checkpoint.step.number)
         self.last = start.checkpoint.step if start else None
         self._saved = self.last.number if self.last else None
         progress = start.checkpoint.progress if start else Progress()

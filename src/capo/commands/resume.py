@@ -50,13 +50,23 @@ def _unfinished(run_dir: Path | None) -> list[Path]:
     from capo.records import read_object
 
     if run_dir is not None:
-        return [run_dir] if (run_dir / "config.json").is_file() else []
+        there = (run_dir / "config.json").is_file() and not only_begun(run_dir)
+        return [run_dir] if there else []
     last = {}
     for manifest in RUNS.glob("*/manifest.json"):
         paths = found(manifest.parent / FOLDER)
         if paths and read_object(manifest).get("status") != "finished":
             last[manifest.parent] = paths[-1].stat().st_mtime
     return sorted(last, key=last.__getitem__, reverse=True)
+
+
+def only_begun(folder: Path) -> bool:
+    """Whether a run was ended before its first checkpoint, so that there is nothing to keep."""
+    from capo.checkpoint import FOLDER
+
+    saved = [path for path in (folder / FOLDER).glob("*") if path.suffix != ".partial"]
+    begun, kept = (folder / "config.json", folder / "model.safetensors")
+    return begun.is_file() and not saved and not kept.exists()
 
 
 def _value(words: list[str], name: str) -> str | None:

@@ -90,8 +90,9 @@ def _reopened(
     config: Config, resume: str, run_dir: Path | None, override: bool, console: "Console"
 ) -> "Resumed | None":
     """The run to go on with; None for `auto` where there is none yet."""
-    from capo.commands.resume import newest_run
+    from capo.commands.resume import newest_run, only_begun
     from capo.resuming import reopen, run_of
+    from capo.runs import clear
 
     if resume != "auto":
         if run_dir is not None and run_dir.resolve() != run_of(Path(resume)).resolve():
@@ -99,6 +100,8 @@ def _reopened(
         return reopen(Path(resume), config, override, None)
     folder = newest_run(run_dir, config)
     if folder is None:
+        if run_dir is not None and only_begun(run_dir):
+            clear(run_dir)
         console.print("there is no run to resume; a new one begins")
         return None
     return reopen(folder, config, override, console.print)

@@ -1,0 +1,89 @@
+"""A flipped bit or a cut anywhere in a checkpoint or a model."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from capo.checkpoint import FOLDER, found, load, newest
+from capo.config import UsageError
+from capo.model import SCHEMA, Model
+from faults.running import TINY, finish, running
+
+COMMANDS = 100
+"""Each so many, one is tried through the command as well."""
+
+
+def damage(work: Path, rng: np.random.Generator, times: int) -> int:
+    """Damages a file of a small run, sees that it is refused, and mends it, `times` times."""
+    run = work / "run"
+    words = ["train", "CartPole-v1", "--algo", "ppo", *TINY, "--run-dir", str(run)]
+    finish([*words, "--checkpoint-every", "1"], work)
+    before, last = found(run / FOLDER)[-2:]
+    files = sorted(last.iterdir())
+    if SCHEMA > 1:  # Before, a model had no digest.
+        files.append(run / "model.safetensors")
+    for index in range(times):
+        file = files[rng.integers(len(files))]
+        whole = file.read_bytes()
+        what = _spoil(file, whole, rng)
+        if file.parent == run:
+            _assert_refused(file, what, lambda: Model.load(run / "model.safetensors"))
+        else:
+            _assert_refused(file, what, lambda: load(last))
+            _assert_refused(file, what, lambda: newest(run))
+            _assert_passed_over(run, last, before)
+            if index % COMMANDS == 0:
+                _assert_command_passes_over(work, run, words, last, before)
+        file.write_bytes(whole)
+    assert newest(run).path == last
+    Model.load(run / "model.safetensors")
+    return times
+
+
+def _spoil(file: Path, whole: bytes, rng: np.random.Generator) -> str:
+    """Flips one bit or cuts the file; says which."""
+    at = int(rng.integers(len(whole)))
+    if rng.random() < 0.25:
+        file.write_bytes(whole[:at])
+        return f"{file.name} cut after {at} bytes"
+    bit = int(rng.integers(8))
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+    return f"bit {bit} of byte {at} of {file.name} flipped"
+
+
+def _assert_refused(file: Path, what: str, read) -> None:
+    try:
+        read()
+    except UsageError as error:
+        assert str(file) in str(error), f"{what}: refused, but without its name: {error}"
+        return
+    raise AssertionError(f"{what}: it was read all the same")
+
+
+def _assert_passed_over(run: Path, last: Path, before: Path) -> None:
+    said: list[str] = []
+    assert newest(run, said.append).path == before
+    assert len(said) == 1
+    assert str(last) in said[0]
+
+
+def _assert_command_passes_over(
+    work: Path, run: Path, words: list[str], last: Path, before: Path
+) -> None:
+    """On a copy: `--resume auto` says what it passed over, and ends well."""
+    copy = work / "copy"
+    shutil.copytree(run, copy)
+    # As if the run had been killed before its end.
+    (copy / "manifest.json").write_text(
+        (copy / "manifest.json").read_text().replace('"finished"', '"running"')
+    )
+    again = [str(copy) if word == str(run) else word for word in words]
+    with running([*again, "--resume", "auto"], work) as command:
+        assert command.ended() == 0, command.said
+        said = command.out.read_text()
+    assert str(copy / FOLDER / last.name) in said
+    assert "the one before it is tried" in said
+    assert f"resuming from {copy / FOLDER / before.name}" in said
+    assert newest(copy).path.name == last.name
+    shutil.rmtree(copy)
