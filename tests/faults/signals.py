@@ -68,11 +68,13 @@ def _twice(work: Path, rng: np.random.Generator) -> int:
     with running([*SLOW, "--run-dir", str(run), "--checkpoint-every", "1"], work) as command:
         assert command.until(lambda: logged(run) >= 2), command.said
         seen = logged(run)
+        time.sleep(rng.uniform(0, 0.3))
         command.send(number)
         assert command.until(lambda: SAID in command.said), command.said
         command.send(number)
         code = command.ended()
         assert code == -number, f"exit code {code} after two signals {number}: {command.said!r}"
     assert logged(run) == seen, "it went on after the second signal"
-    assert assert_loads(run) == seen
+    # If it came while the generation before was being saved, that was cut short as well.
+    assert assert_loads(run) in (seen - 1, seen)
     return 1

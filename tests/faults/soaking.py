@@ -1,0 +1,90 @@
+"""A long run: its memory does not grow, and nothing is compiled on the way."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from faults.running import running
+
+SOAKS = (
+    ("ppo", "CartPole-v1", "auto", 20),
+    ("capo", "CartPole-v1", "gymnasium", 50),
+    ("capo-avg", "CartPole-v1", "auto", 2),
+)
+"""Method, task, backend, generations between two checkpoints."""
+SETTLED = 100
+"""Generations after which the memory must stay as it is."""
+MOST = 1.0
+"""Megabytes in a hundred generations."""
+GENERATIONS = 2000
+
+
+def soak(work: Path, rng: np.random.Generator, times: int, generations: int = GENERATIONS) -> int:
+    """Runs of 2,000 generations of the real command; `times` of them."""
+    for index in range(times):
+        algo, task, backend, every = SOAKS[index % len(SOAKS)]
+        seed = int(rng.integers(1, 1000))
+        words = [
+            "train", task, "--algo", algo, "--backend", backend, "--seed", str(seed),
+            "-n", str(32 * generations), "--num-envs", "2", "--num-steps", "16",
+            "--minibatches", "2", "--epochs", "1", "--experts", "2", "--hidden", "8",
+            "--diagnostics", "0", "--eval-episodes", "1", "--checkpoint-every", str(every),
+            "--run-dir", str(work / f"{index}"),
+        ]  # fmt: skip
+        file = work / f"{index}.json"
+        with running([str(file), *words], work, ("-m", "faults.soaking")) as command:
+            assert command.ended(3600) == 0, command.said
+        _check(json.loads(file.read_text()), generations, f"{algo} on {task}, {backend}")
+    return times
+
+
+def _check(seen: dict[str, list[float]], generations: int, what: str) -> None:
+    memory, compiled = np.array(seen["megabytes"]), seen["compiled"]
+    assert len(memory) == generations, f"{what}: {len(memory)} generations"
+    slope = slope_of(memory)
+    assert slope < MOST, f"{what}: memory grows by {slope:.2f} MB in 100 generations"
+    late = compiled[-1] - compiled[1]
+    assert late == 0, f"{what}: {late:.0f} programs were compiled after generation 2"
+
+
+def slope_of(megabytes: np.ndarray) -> float:
+    """Megabytes in a hundred generations, by least squares, once it has settled."""
+    late = megabytes[SETTLED:]
+    return 100 * float(np.polyfit(np.arange(len(late)), late, 1)[0])
+
+
+def main(file: str, *words: str) -> int:
+    """The command, with a look at its memory and at what was compiled after each generation."""
+    import resource
+
+    import jax
+
+    from capo.cli import main as capo
+    from capo.runs import RunFolder
+
+    compiled, seen = 0, {"megabytes": [], "compiled": []}
+    page = resource.getpagesize() / 2**20
+
+    def count(name: str, *_: float, **__: str) -> None:
+        nonlocal compiled
+        compiled += name == "/jax/core/compile/backend_compile_duration"
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    see = RunFolder.see
+
+    def look(self, step, info) -> None:
+        see(self, step, info)
+        seen["megabytes"].append(int(Path("/proc/self/statm").read_text().split()[1]) * page)
+        seen["compiled"].append(compiled)
+
+    RunFolder.see = look
+    code = capo(list(words))
+    assert compiled, "nothing was compiled, or JAX does not tell"
+    Path(file).write_text(json.dumps(seen))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
