@@ -58,9 +58,16 @@ def play(config, path, every=1, start: Resumed | None = None, until=GENERATIONS)
     run = RunFolder(path, config, env.backend, Recording(every), start)
     last = follow(generations(config, env, step), [run.see, lambda s, _: s.number + 1 < until])
     env.close()
+    leave(run)
+    return last
+
+
+def leave(run):
+    """What the system does for a process that is killed."""
     run._lock.release()
     run._metrics.close()
-    return last
+    for sink in run._sinks:
+        sink.close("killed")
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from capo.config import UsageError
 from capo.records import read
 from probes import Target
 from test_algorithms import BATCH, learner
-from test_checkpoint import assert_same, rows_of
+from test_checkpoint import assert_same, leave, rows_of
 
 pytestmark = pytest.mark.xdist_group("resume")
 SIZES = ["--num-envs", "2", "--num-steps", "16", "--minibatches", "4", "--epochs", "2"]
@@ -40,8 +40,7 @@ def killed(tmp_path, monkeypatch):
         def see(self, step, info, see=RunFolder.see):
             see(self, step, info)
             if step.number + 1 == after:
-                self._lock.release()
-                self._metrics.close()
+                leave(self)
                 raise Killed
 
         with pytest.MonkeyPatch.context() as patch:

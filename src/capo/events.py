@@ -1,14 +1,12 @@
 """TensorBoard event files, with the names that people of the field look for."""
 
-import socket
-import struct
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.proto.summary_pb2 import Summary
-from tensorboardX.record_writer import masked_crc32c
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore
+from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore
 
 from capo.files import naming
 
@@ -69,10 +67,9 @@ class Events:
 
     def __init__(self, folder: Path, start: int | None = None):
         """With `start`, what another writer has left of later steps is not shown any more."""
-        self._path = folder / f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}"
-        with naming(self._path):
-            self._file = self._path.open("ab")
-        self._write(file_version="brain.Event:2")
+        self._folder = folder
+        with naming(folder):
+            self._writer = EventsWriter(str(folder / "events"))
         if start is not None:
             self._write(step=start + 1, session_log=SessionLog(status=SessionLog.START))
 
@@ -82,16 +79,11 @@ class Events:
         self._write(step=int(row["steps"] or 0), summary=Summary(value=values))
 
     def _write(self, **content: Any) -> None:
-        """Appends a record: its length and its bytes, each with a checksum."""
-        event = Event(wall_time=time.time(), **content).SerializeToString()
-        size = struct.pack("<Q", len(event))
-        sums = (struct.pack("<I", masked_crc32c(part)) for part in (size, event))
-        record = b"".join(part for pair in zip((size, event), sums, strict=True) for part in pair)
-        with naming(self._path):
-            self._file.write(record)
-            self._file.flush()
+        with naming(self._folder):
+            self._writer.write_event(Event(wall_time=time.time(), **content))
+            self._writer.flush()
 
     def close(self, status: str) -> None:
         """Takes leave of the file."""
-        with naming(self._path):
-            self._file.close()
+        with naming(self._folder):
+            self._writer.close()
