@@ -21,6 +21,7 @@ from capo.envs import (
     quiet,
 )
 from capo.observations import Encoder
+from capo.timeouts import Alarm
 from capo.workers import culprits, end, sound
 
 
@@ -102,10 +103,9 @@ class GymnasiumVectorEnv:
         try:
             return call(*args, **kwargs)
         except Exception as error:
-            try:
-                which, why = culprits(self._env.unwrapped, error)
-            finally:
-                end(self._env.unwrapped)
+            Alarm.stand_down()
+            which, why = culprits(self._env.unwrapped, error)
+            end(self._env.unwrapped)
             raise EnvError(failed(self.name, which, self._steps, error, why)) from error
 
     def close(self) -> None:

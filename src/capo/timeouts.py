@@ -14,15 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from capo.adapters import Source
 from capo.envs import EnvError, EnvTimeoutError, Step, VectorEnv, failed
 
-AGAIN = 3.0
-"""Least seconds until the error is raised again: what handles it must be done by then."""
 MOMENT = 1e-6
 STDERR = 2
 
@@ -103,8 +101,10 @@ class Alarm:
     What used the signal before has it back after the block.
     """
 
+    current: ClassVar["Alarm | None"] = None
+
     def __init__(self, seconds: float):
-        self._seconds, self._again, self._running = seconds, max(seconds, AGAIN), False
+        self._seconds, self._running = seconds, False
         main = threading.current_thread() is threading.main_thread()
         self._on = seconds > 0 and main and hasattr(signal, "SIGALRM")
 
@@ -113,10 +113,12 @@ class Alarm:
             self._handler = signal.signal(signal.SIGALRM, self._late)
             self._left, self._interval = signal.setitimer(signal.ITIMER_REAL, 0)
             self._began = time.monotonic()
+            Alarm.current = self
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._on:
+            Alarm.current = None
             rest = max(self._left - (time.monotonic() - self._began), MOMENT) if self._left else 0
             signal.signal(signal.SIGALRM, self._handler or signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, rest, self._interval)
@@ -127,11 +129,17 @@ class Alarm:
             return call(*args, **kwargs)
         try:
             self._running = True
-            signal.setitimer(signal.ITIMER_REAL, self._seconds, self._again)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
             return call(*args, **kwargs)
         finally:
             self._running = False
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    @staticmethod
+    def stand_down() -> None:
+        """Ends the limit of the call under way, for whoever has to clear up after it."""
+        if Alarm.current is not None:
+            Alarm.current._running = False
 
     def _late(self, _: int, __: FrameType | None) -> None:
         # The signal may have been under way when the call came back.

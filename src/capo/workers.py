@@ -8,6 +8,8 @@ from typing import Any
 from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 
+from capo.envs import EnvTimeoutError
+
 PATIENCE = 1.0
 """Seconds that a worker has to answer once it is asked whether it is there."""
 
@@ -33,7 +35,7 @@ def culprits(env: Any, error: Exception) -> tuple[list[int], str]:
             env.processes[i].join()
         codes = sorted({str(env.processes[i].exitcode) for i in dead})
         return dead, f"the worker process ended (exit code {', '.join(codes)})"
-    return _silent(env) if isinstance(error, TimeoutError) else [], ""
+    return _silent(env) if isinstance(error, EnvTimeoutError) else [], ""
 
 
 def _silent(env: AsyncVectorEnv) -> list[int]:
