@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve learning spaces diagnostics \
+.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve learning spaces diagnostics faults \
   bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -51,6 +51,10 @@ spaces: .venv/.installed-spaces
 # 60 runs of a million steps: about an hour and a half on two cores.
 diagnostics: .venv/.installed-dev
 	$(BIN)/python benchmarks/diagnostics.py
+
+# Kills, signals, full disks, damaged files, broken environments, NaN, a soak: 40 minutes on two cores.
+faults: .venv/.installed-dev
+	$(BIN)/python benchmarks/reliability.py
 
 bench-diagnostics: .venv/.installed-dev
 	$(BIN)/python benchmarks/cost.py

@@ -3,7 +3,7 @@
 The environment variables BREAK_AT and BREAK_STEP_SECONDS say at which step, and how slow.
 """
 
-import ctypes
+import itertools
 import os
 import time
 
@@ -69,11 +69,7 @@ class Holds(Sound):
     """Hangs in C and keeps the interpreter's lock, so that no Python code runs any more."""
 
     def break_down(self, obs):
-        libc = ctypes.PyDLL(None)
-        until = time.monotonic() + FOR_EVER
-        while time.monotonic() < until:
-            libc.sleep(FOR_EVER)
-        return obs
+        return obs * sum(itertools.repeat(0))
 
 
 class Slow(Sound):

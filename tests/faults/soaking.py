@@ -18,6 +18,8 @@ SETTLED = 100
 """Generations after which the memory must stay as it is."""
 MOST = 1.0
 """Megabytes in a hundred generations."""
+FALL = 5.0
+"""Megabytes."""
 GENERATIONS = 2000
 
 
@@ -50,8 +52,14 @@ def _check(seen: dict[str, list[float]], generations: int, what: str) -> None:
 
 
 def slope_of(megabytes: np.ndarray) -> float:
-    """Megabytes in a hundred generations, by least squares, once it has settled."""
+    """Megabytes in a hundred generations, by least squares, once it has settled.
+
+    Where the process gives back a lot at once, the curve goes on from there as if it had not: the
+    fall is not to make up for growth before and after it.
+    """
     late = megabytes[SETTLED:]
+    steps = np.diff(late)
+    late = late[0] + np.cumsum(np.where(steps < -FALL, 0.0, steps))
     return 100 * float(np.polyfit(np.arange(len(late)), late, 1)[0])
 
 
@@ -76,7 +84,9 @@ def main(file: str, *words: str) -> int:
 
     def look(self, step, info) -> None:
         see(self, step, info)
-        seen["megabytes"].append(int(Path("/proc/self/statm").read_text().split()[1]) * page)
+        resident, shared = map(int, Path("/proc/self/statm").read_text().split()[1:3])
+        # Without pages of files, which the system takes and gives as it likes.
+        seen["megabytes"].append((resident - shared) * page)
         seen["compiled"].append(compiled)
 
     RunFolder.see = look
