@@ -17,11 +17,12 @@ from capo import Config, checkpoint
 from capo.adapters import encoded
 from capo.callbacks import follow
 from capo.checkpoint import FOLDER, KEPT, MANIFEST, STATE, Progress, found, load, newest, save
+from capo.commands.resume import newest_run, only_begun
 from capo.config import UsageError
 from capo.envs import GymnasiumEnv, make
 from capo.resuming import Resumed, reopen, take_up
 from capo.rollout import RENEW_STEPS
-from capo.runs import Recording, RunFolder
+from capo.runs import Recording, RunFolder, clear
 from capo.tensors import named
 from capo.train import generations
 from probes import ALGOS, Target, small
@@ -303,3 +304,26 @@ def test_environments_that_are_no_function_of_their_seed_are_told_of(tmp_path):
     assert take_up(start, env, False, said.append).collector.played == ()
     assert said == ["the environments begin new episodes"]
     start.close()
+
+
+def test_a_run_that_goes_on_from_an_earlier_checkpoint_has_no_later_ones(tmp_path):
+    """They count on rows of metrics.jsonl that are cut off; it may be killed before it saves."""
+    config, run = config_of("ppo", backend="gymnasium"), tmp_path / "run"
+    play(config, run, until=6)
+    start = reopen(run / "checkpoints" / "00000004", None, False, None)
+    play(config, run, every=0, start=start, until=5)
+    again = reopen(run, None, False, never)
+    assert again.checkpoint.step.number == 3
+    play(config, run, start=again, until=6)
+    assert [row["generation"] for row in rows_of(run)] == list(range(6))
+
+
+def test_what_never_came_to_a_checkpoint_can_begin_anew(tmp_path):
+    config, run = config_of("ppo", backend="gymnasium"), tmp_path / "run"
+    play(config, run, every=0, until=2)
+    assert newest_run(run, config) is None
+    clear(run)
+    assert {path.name for path in run.iterdir()} == {".lock"}
+    play(config, run, until=2)
+    assert not only_begun(run)
+    assert newest_run(run, config) == run

@@ -1,7 +1,7 @@
 """Whatever a user calls an environment, as the vector environments of the loop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +21,7 @@ from capo.envs import (
     quiet,
 )
 from capo.observations import Encoder
-from capo.timeouts import Alarm
+from capo.timeouts import Alarm, TimedEnv
 from capo.workers import culprits, end, sound
 
 
@@ -189,6 +189,15 @@ def source_of(env: Any, backend: str = "auto") -> Source:
         f"an environment is an id, a gymnasium.Env, a function that makes one, a "
         f"gymnasium.vector.VectorEnv or an EnvPool, not {type(env).__name__}"
     )
+
+
+def timed(source: Source, seconds: float, hard: bool = False) -> Source:
+    """The same environments with a limit, wherever they are made."""
+
+    def limited(count: int, seed: int) -> VectorEnv:
+        return TimedEnv(source.make(count, seed), source.name, seconds, hard)
+
+    return replace(source, make=limited)
 
 
 def _factory_source(factory: Callable[[], Any]) -> Source:

@@ -7,7 +7,6 @@ is for those to ask who own the process.
 """
 
 import contextlib
-import dataclasses
 import faulthandler
 import signal
 import threading
@@ -18,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from capo.adapters import Source
 from capo.envs import EnvError, EnvTimeoutError, Step, VectorEnv, failed
 
 MOMENT = 1e-6
@@ -82,15 +80,6 @@ class TimedEnv:
     def close(self) -> None:
         """Closes the environments."""
         self._env.close()
-
-
-def timed(source: Source, seconds: float, hard: bool = False) -> Source:
-    """The same environments with a limit, wherever they are made."""
-
-    def make(count: int, seed: int) -> VectorEnv:
-        return TimedEnv(source.make(count, seed), source.name, seconds, hard)
-
-    return dataclasses.replace(source, make=make)
 
 
 class Alarm:

@@ -183,9 +183,8 @@ def _learn(
 
 def _evaluate(run: "RunFolder", episodes: int, env_timeout: float, console: "Console") -> None:
     """Evaluates what was trained to the end, and finishes the run."""
-    from capo.adapters import own_source
+    from capo.adapters import own_source, timed
     from capo.evaluation import evaluate
-    from capo.timeouts import timed
 
     assert run.last is not None
     result = None
