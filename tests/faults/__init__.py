@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 STOPS = "stops with the environment named, no process left, the last checkpoint loads"
 KEEPS = (
     "the incumbent stays and it is counted, three in a row stop the run; "
-    "every checkpoint is finite and loads"
+    "every checkpoint is finite and loads, the newest is the last good generation's"
 )
 FAULTS = {
     "soak": Fault(

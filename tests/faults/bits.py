@@ -7,7 +7,7 @@ import numpy as np
 
 from capo.checkpoint import FOLDER, found, load, newest
 from capo.config import UsageError
-from capo.model import SCHEMA, Model
+from capo.model import Model
 from faults.running import TINY, finish, running
 
 COMMANDS = 100
@@ -21,8 +21,7 @@ def damage(work: Path, rng: np.random.Generator, times: int) -> int:
     finish([*words, "--checkpoint-every", "1"], work)
     before, last = found(run / FOLDER)[-2:]
     files = sorted(last.iterdir())
-    if SCHEMA > 1:  # Before, a model had no digest.
-        files.append(run / "model.safetensors")
+    files.append(run / "model.safetensors")
     for index in range(times):
         file = files[rng.integers(len(files))]
         whole = file.read_bytes()
