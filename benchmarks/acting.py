@@ -11,8 +11,9 @@ import jax
 import numpy as np
 
 from capo.config import Config
-from capo.envs import choose_backend, make, to_env
+from capo.envs import make, to_env
 from capo.methods import resolve
+from capo.registry import choose_backend
 from capo.rollout import Collector, collect
 from capo.update import init
 

@@ -14,7 +14,8 @@ import grid
 from capo import records
 from capo.comparison import compare
 from capo.comparison.picture import draw
-from capo.envs import import_module_of, make
+from capo.envs import make
+from capo.registry import import_module_of
 from capo.statistics import standard_error
 from grid import ROOT
 

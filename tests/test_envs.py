@@ -7,7 +7,8 @@ import pytest
 from capo import UsageError
 from capo.adapters import source_of
 from capo.drawing import open_env
-from capo.envs import GymnasiumEnv, choose_backend, import_module_of, make, to_env
+from capo.envs import GymnasiumEnv, make, to_env
+from capo.registry import choose_backend, import_module_of
 
 # Steps compared, and the largest difference relative to 1 + |value|. The planar tasks agree to
 # rounding (rewards are float32 in EnvPool). The backends carry different MuJoCo releases, whose

@@ -13,7 +13,7 @@ TRUSTING = PACKAGE / "sb3.py"
 """A model of Stable-Baselines3 is a pickle; it is read after `--trust`."""
 COMPUTED = {
     "__init__.py": ["import_module(…)"],  # names of the table in the same file
-    "envs.py": ["import_module(…)"],  # import_module_of: ids that a person wrote
+    "registry.py": ["import_module(…)"],  # import_module_of: ids that a person wrote
     "tracking.py": ["import_module(…)"] * 2,  # wandb or trackio, as asked for
 }
 """Imports of computed names, each with its reason."""

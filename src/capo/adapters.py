@@ -9,18 +9,9 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from capo.config import Config, UsageError
-from capo.envs import (
-    EnvError,
-    EnvPoolEnv,
-    GymnasiumEnv,
-    Step,
-    VectorEnv,
-    failed,
-    import_module_of,
-    make,
-    quiet,
-)
+from capo.envs import EnvError, EnvPoolEnv, GymnasiumEnv, Step, VectorEnv, failed, make, quiet
 from capo.observations import Encoder
+from capo.registry import import_module_of
 from capo.timeouts import Alarm, TimedEnv
 from capo.workers import culprits, end, sound
 

@@ -10,8 +10,11 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from capo.callbacks import Callback
 from capo.config import Config
+from capo.envs import VectorEnv
 from capo.format import clock, compact
+from capo.train import compile_generation
 
 PLAIN_LINES = 20
 """How many progress lines a run prints into a file or a pipe."""
@@ -65,3 +68,13 @@ class Progress:
         if not math.isnan(self._alignment):
             parts.append(f"signal {self._alignment:.0%} of it")
         return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
+
+
+@contextlib.contextmanager
+def shown(config: Config, env: VectorEnv, before: int) -> Iterator[Callback]:
+    """The live line, as a callback; compiles first, so that its clock measures learning."""
+    console = Console()
+    with console.status("compiling"):
+        compile_generation(config, env.observation_space, env.action_space)
+    with Progress(console, config, before).running() as progress:
+        yield lambda _, info: progress.show(info)

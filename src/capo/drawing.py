@@ -10,7 +10,8 @@ from typing import Any
 import gymnasium as gym
 
 from capo.config import UsageError
-from capo.envs import check_registered, quiet, split_id
+from capo.envs import quiet
+from capo.registry import check_registered, split_id
 
 DEFAULT_FPS = 30.0
 """Steps a second of an environment that does not say how fast it is."""

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import difflib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from capo.adapters import Source, encoded, own_source, source_of
 from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
+from capo.console import shown
 from capo.envs import VectorEnv
 from capo.evaluation import Evaluation, evaluate
 from capo.experts import prepare_devices
@@ -24,7 +25,7 @@ from capo.ppo import init_optimizer
 from capo.resuming import Resumed, reopen, take_up
 from capo.rollout import Collector, reset_seed
 from capo.runs import Recording, RunFolder, find_model
-from capo.train import Generation, Recent, compile_generation, generations
+from capo.train import Generation, Recent, generations
 from capo.update import TrainState
 
 POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "mlp"}
@@ -134,7 +135,8 @@ class Algorithm:
                 stack.enter_context(run.guarded())
                 recorders.append(run.see)
             if progress_bar:
-                recorders.append(stack.enter_context(_shown(config, env, start)))
+                done = 0 if start is None else start.number + 1
+                recorders.append(stack.enter_context(shown(config, env, done)))
             # If it does not end well, the environments stand somewhere within a batch.
             self._stale = True
             steps = generations(config, env, start, env_timeout)
@@ -318,17 +320,3 @@ def _sized(num_envs: int, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _with_suffix(path: Path) -> Path:
     return path if path.suffix else path.with_suffix(SUFFIX)
-
-
-@contextlib.contextmanager
-def _shown(config: Config, env: VectorEnv, start: Generation | None) -> Iterator[Callback]:
-    """The live line, as a callback; compiles first, so that its clock measures learning."""
-    from rich.console import Console
-
-    from capo.console import Progress
-
-    console, before = Console(), 0 if start is None else start.number + 1
-    with console.status("compiling"):
-        compile_generation(config, env.observation_space, env.action_space)
-    with Progress(console, config, before).running() as progress:
-        yield lambda _, info: progress.show(info)

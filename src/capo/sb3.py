@@ -17,10 +17,11 @@ from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.vec_env import VecNormalize
 
 from capo.config import UsageError, check_least
-from capo.envs import check_registered, import_module_of, quiet
+from capo.envs import quiet
 from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
 from capo.fisher import Apply, Experience, Geometry
 from capo.ppo import standardize
+from capo.registry import check_registered, import_module_of
 from capo.study import Trial
 
 AS_LONG_AS_IT_TAKES = 10**12

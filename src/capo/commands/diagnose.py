@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from capo.commands.words import RunPath, TaskName, load_model, naming
+from capo.commands.words import RunPath, TaskName, about, load_model
 from capo.config import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def diagnose(
     beside = run / "diagnose" if run.is_dir() else run.with_name(f"{run.stem}-diagnose")
     check_writable(beside.parent)
     depths, own = check_depths(epochs, subject.epochs)
-    with Console().status("repeating the update"), naming(run):
+    with Console().status("repeating the update"), about(run):
         found = study(subject.trials(depths, experts, batches, seed, **rate), own, damping)
     print(f"{subject.title}\n{table(found, subject.returns)}")
     command = shlex.join(["capo", *sys.argv[1:]])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.commands.words import RunPath, TaskName, check_seed, load_model, naming
+from capo.commands.words import RunPath, TaskName, about, check_seed, load_model
 from capo.config import check_least
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def evaluate_run(
     from capo.evaluation import evaluate
 
     model = load_model(run, env)
-    with naming(run):
+    with about(run):
         result = evaluate(model, episodes, seed)
     if as_json:
         named = {"env_id": model.config.env_id, "algo": model.config.algo, **result.to_dict()}

@@ -28,7 +28,7 @@ def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
 def import_typed(env_id: str, words: list[str]) -> None:
     """Imports the module of a task `module:id` that is among the words, not only in the run."""
     if ":" in env_id and env_id in words:
-        from capo.envs import import_module_of
+        from capo.registry import import_module_of
 
         import_module_of(env_id)
 

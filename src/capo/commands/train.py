@@ -118,9 +118,10 @@ def _open(
 ) -> "tuple[RunFolder, Generation | None, VectorEnv]":
     """The run folder, the generation to go on from, and the environments, ready to learn in."""
     from capo.adapters import encoded
-    from capo.envs import import_module_of, make
+    from capo.envs import make
     from capo.methods import resolve
     from capo.observations import settle
+    from capo.registry import import_module_of
     from capo.resuming import take_up
     from capo.runs import RunFolder, check_free, default_folder
     from capo.timeouts import TimedEnv

@@ -40,13 +40,13 @@ def load_model(run: Path, env: str | None = None) -> "Model":
 
     Only then is the module of a `module:id` imported: a file must not decide what runs.
     """
-    from capo.envs import choose_backend, import_module_of
     from capo.model import Model
+    from capo.registry import choose_backend, import_module_of
 
     file = model_file(run)
     model = Model.load(file)
     if env is None:
-        with naming(file):
+        with about(file):
             choose_backend(model.config.env_id, model.config.backend)
         return model
     import_module_of(env)
@@ -54,7 +54,7 @@ def load_model(run: Path, env: str | None = None) -> "Model":
 
 
 @contextlib.contextmanager
-def naming(file: Path) -> Iterator[None]:
+def about(file: Path) -> Iterator[None]:
     """Puts the file before a complaint about what came out of it."""
     try:
         yield
