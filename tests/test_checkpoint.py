@@ -323,7 +323,9 @@ def test_what_never_came_to_a_checkpoint_can_begin_anew(tmp_path):
     play(config, run, every=0, until=2)
     assert newest_run(run, config) is None
     clear(run)
-    assert {path.name for path in run.iterdir()} == {".lock"}
+    (aside,) = run.glob("metrics-*.jsonl")
+    assert len(aside.read_text().splitlines()) == 2
+    assert {path.name for path in run.iterdir()} == {".lock", aside.name}
     play(config, run, until=2)
     assert not only_begun(run)
     assert newest_run(run, config) == run

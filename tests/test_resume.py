@@ -95,12 +95,16 @@ def test_one_command_for_a_machine_that_is_taken_away(killed, uninterrupted, cap
     assert "00000004/manifest.json is damaged" in said
     assert "resuming from run/checkpoints/00000003" in said
     assert_ended_alike(run, uninterrupted)
+    assert main([*TRAIN, *always]) == 0, "once more than needed is no mistake"
+    assert "run is finished: 6 of 6 generations" in capsys.readouterr().out
 
 
 def test_auto_takes_the_newest_run_that_the_words_fit(killed, monkeypatch, capsys):
     for seed in ("1", "2"):
         killed("--run-dir", f"runs/{seed}", "--checkpoint-every", "1", "--seed", seed, after=1)
     capsys.readouterr()
+    shutil.copytree("runs/2", "runs/damaged")
+    Path("runs/damaged/manifest.json").write_text("{")
     assert main([*TRAIN, "--seed", "1", "--resume", "auto"]) == 0
     assert "resuming from runs/1/checkpoints/00000001" in capsys.readouterr().out
     assert main(["train", "--resume", "auto"]) == 0

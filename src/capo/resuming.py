@@ -34,11 +34,13 @@ FIXED = (
     "state_dependent_std",
 )
 """What a run cannot change on its way: its method, the size of a batch, the networks."""
-
-
 ELSEWHERE = ("env_id", "seed", "backend")
 """What the way of the environments since their last reset does not fit, once it changes."""
 Say = Callable[[str], None]
+
+
+class FinishedError(UsageError):
+    """There is nothing left to do in a run."""
 
 
 class Resumed(NamedTuple):
@@ -126,7 +128,7 @@ def _check_unfinished(folder: Path, found: Checkpoint) -> None:
     done, asked = found.step.number + 1, found.config.generations
     if done >= asked and read_object(folder / "manifest.json").get("status") == "finished":
         more = 2 * found.config.total_steps
-        raise UsageError(
+        raise FinishedError(
             f"{folder} is finished: {done} of {asked} generations; "
             f"to train on, ask for more, such as -n {more} --override"
         )

@@ -46,8 +46,10 @@ def check_free(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Lets a run begin anew that has left no more than its beginning in a folder."""
-    lock = Lock(folder)
+    """Lets a run begin anew that has come to no checkpoint; the rows it has left are set aside."""
+    lock, metrics = Lock(folder), folder / "metrics.jsonl"
+    if metrics.exists() and metrics.stat().st_size:
+        metrics.rename(folder / f"metrics-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     # The configuration last: until it is gone, there is something to clear.
     for name in ("events.out.tfevents.*", "metrics.jsonl", "manifest.json", "config.json"):
         for file in folder.glob(name):
@@ -99,8 +101,6 @@ class RunFolder:
         self._saved = self.last.number if self.last else None
         progress = start.checkpoint.progress if start else Progress()
         self._rows, self._began = progress.rows, time.monotonic() - progress.wall_seconds
-        self._metrics = _cut(path / "metrics.jsonl", progress.bytes)
-        write_json(path / "config.json", config.to_dict())
         self._manifest = self._begun(start)
         self._sinks: list[Sink] = []
         if track := self._recording.track:
@@ -108,6 +108,8 @@ class RunFolder:
             tracker = Tracker(track, self._recording.project, path, config, known)
             self._manifest["tracking"] = {track: tracker.known}
             self._sinks.append(tracker)
+        self._metrics = _cut(path / "metrics.jsonl", progress.bytes)
+        write_json(path / "config.json", config.to_dict())
         write_json(path / "manifest.json", self._manifest)
         self._sinks.append(Events(path, int(self.last.info["steps"]) if self.last else None))
 

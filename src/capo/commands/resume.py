@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from capo.config import Config
+from capo.config import Config, UsageError
 
 RUNS = Path("runs")
 
@@ -21,7 +21,7 @@ def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
         yield saved_config(run_of(Path(resume))), True
         return
     run_dir = _value(words, "--run-dir")
-    for folder in _unfinished(None if run_dir is None else Path(run_dir)):
+    for folder in _candidates(None if run_dir is None else Path(run_dir)):
         yield saved_config(folder), run_dir is not None
 
 
@@ -38,16 +38,15 @@ def newest_run(run_dir: Path | None, config: Config) -> Path | None:
     from capo.methods import resolve
     from capo.resuming import saved_config
 
-    for folder in _unfinished(run_dir):
+    for folder in _candidates(run_dir):
         if run_dir is not None or saved_config(folder) == resolve(config):
             return folder
     return None
 
 
-def _unfinished(run_dir: Path | None) -> list[Path]:
+def _candidates(run_dir: Path | None) -> list[Path]:
     """`run_dir` if there is a run, or every unfinished one below runs/, newest checkpoint first."""
     from capo.checkpoint import FOLDER, found
-    from capo.records import read_object
 
     if run_dir is not None:
         there = (run_dir / "config.json").is_file() and not only_begun(run_dir)
@@ -55,9 +54,21 @@ def _unfinished(run_dir: Path | None) -> list[Path]:
     last = {}
     for manifest in RUNS.glob("*/manifest.json"):
         paths = found(manifest.parent / FOLDER)
-        if paths and read_object(manifest).get("status") != "finished":
+        if paths and _unfinished(manifest.parent):
             last[manifest.parent] = paths[-1].stat().st_mtime
     return sorted(last, key=last.__getitem__, reverse=True)
+
+
+def _unfinished(folder: Path) -> bool:
+    """Whether a run can go on, as far as its folder can be read."""
+    from capo.records import read_object
+    from capo.resuming import saved_config
+
+    try:
+        saved_config(folder)
+        return read_object(folder / "manifest.json").get("status") != "finished"
+    except UsageError:
+        return False
 
 
 def only_begun(folder: Path) -> bool:

@@ -49,6 +49,7 @@ def train(
     """
     from rich.console import Console
 
+    from capo.resuming import FinishedError
     from capo.runs import Recording
     from capo.tracking import check_tracking
 
@@ -63,7 +64,13 @@ def train(
     with contextlib.ExitStack() as stack:
         begun = None
         if resume is not None:
-            begun = _reopened(config, resume, run_dir, override, console)
+            try:
+                begun = _reopened(config, resume, run_dir, override, console)
+            except FinishedError as done:
+                if resume != "auto":
+                    raise
+                console.print(str(done))
+                return 0
         if begun is not None:
             stack.callback(begun.close)
             config = begun.checkpoint.config
@@ -171,7 +178,7 @@ def _learn(
     ):
         steps = generations(run.config, env, start, env_timeout, end_process=True)
         follow(steps, [run.see, lambda _, info: progress.show(info), interrupt])
-    run.checkpoint()
+        run.checkpoint()
     assert run.last is not None
     if said := _theorem(run.rows()):
         console.print(said)
