@@ -99,7 +99,10 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.parametrize("backend", ["gymnasium", "envpool"])
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize(
+    "algo",
+    [a if a in ("ppo", "capo") else pytest.param(a, marks=pytest.mark.slow) for a in ALGOS],
+)
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_resumed_run_equals_the_uninterrupted_one(algo, backend, cut, base, tmp_path):
     if backend == "envpool":
