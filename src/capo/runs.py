@@ -189,7 +189,9 @@ class RunFolder:
         if result is not None:
             write_json(self.path / "eval.json", result.to_dict())
         found = self.rows()
-        for sink in self._sinks:
+        # If one of them fails, none is closed a second time.
+        sinks, self._sinks = self._sinks, []
+        for sink in sinks:
             if result is not None:
                 sink.log({"steps": found[-1]["steps"], "evaluation/return": result.mean})
             sink.close(status)
