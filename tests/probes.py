@@ -3,6 +3,7 @@
 import gymnasium as gym
 import jax
 import numpy as np
+import pytest
 
 from capo import Config
 from capo.envs import GymnasiumEnv
@@ -126,3 +127,8 @@ def fresh_policy(seed, size: int, family: Family, hidden, state_dependent_std=Fa
     changes = {"activation": "tanh", "state_dependent_std": state_dependent_std}
     config = Config("probe", hidden=hidden, **changes)
     return init_policy(jax.random.key(seed), encoder, family, config)
+
+
+def but_slow(values, *quick) -> list:
+    """Parameters of a test, of which all but the quick ones are left to make test-slow."""
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]

@@ -25,7 +25,7 @@ from capo.rollout import RENEW_STEPS
 from capo.runs import Recording, RunFolder, clear
 from capo.tensors import named
 from capo.train import generations
-from probes import ALGOS, Target, small
+from probes import ALGOS, Target, but_slow, small
 
 pytestmark = pytest.mark.xdist_group("checkpoint")
 GENERATIONS = 14
@@ -99,11 +99,8 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.parametrize("backend", ["gymnasium", "envpool"])
-@pytest.mark.parametrize(
-    "algo",
-    [a if a in ("ppo", "capo") else pytest.param(a, marks=pytest.mark.slow) for a in ALGOS],
-)
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo", "capo"))
+@pytest.mark.parametrize("cut", but_slow(CUTS, 8))
 def test_a_resumed_run_equals_the_uninterrupted_one(algo, backend, cut, base, tmp_path):
     if backend == "envpool":
         pytest.importorskip("envpool")

@@ -18,6 +18,7 @@ from capo.cli import _one_line, main
 from capo.commands import COMMANDS
 from capo.screen import example, summary
 
+pytestmark = pytest.mark.xdist_group("cli")  # one worker, one run
 TINY = ["-n", "512", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
 
 

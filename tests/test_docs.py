@@ -19,6 +19,7 @@ import pytest
 import capo
 from capo import METHODS, Config, cli
 from capo.config import flag
+from probes import but_slow
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,7 +90,11 @@ def test_examples_run(example, elsewhere, capsys):
 PYTHON = {name(page): list(blocks(page, "python")) for page in PAGES}
 
 
-@pytest.mark.parametrize("page", [page for page, found in PYTHON.items() if found])
+LONG = ("docs/index.md", "docs/your-own-consensus.md")
+RUN = [page for page, found in PYTHON.items() if found]
+
+
+@pytest.mark.parametrize("page", but_slow(RUN, *(set(RUN) - {*LONG})))
 def test_python_on_the_page_runs(page, elsewhere):
     """The blocks of a page go on from each other."""
     namespace = {"__name__": "page"}

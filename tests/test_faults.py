@@ -5,20 +5,14 @@ import pytest
 
 from faults import FAULTS, NotHereError
 from faults.soaking import soak
+from probes import but_slow
 
 TIMES = {"sigkill": 2, "failpoints": 12, "interrupts": 1, "damage": 12, "env-hangs": 2}
 """Once, where nothing else is said."""
-QUICK = ("sigkill", "failpoints", "interrupts", "full-disk", "damage", "env-raises", "env-hangs")
+QUICK = ("sigkill", "failpoints", "damage", "full-disk", "env-raises")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-        for name in FAULTS
-        if name != "soak"
-    ],
-)
+@pytest.mark.parametrize("name", but_slow([name for name in FAULTS if name != "soak"], *QUICK))
 def test_what_must_hold_holds(name, tmp_path):
     times = TIMES.get(name, 1)
     try:

@@ -19,8 +19,9 @@ from capo.comparison.text import curves_csv, table, table_csv
 from capo.config import Config, UsageError, parse_steps
 from capo.model import FORMAT, SCHEMA, Model, blank_model
 from capo.records import read
-from capo.tensors import pack, unpack
+from capo.tensors import unpack
 from folders import make_run
+from hostile import pack
 
 OFTEN = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True

@@ -13,7 +13,8 @@ import pytest
 from capo import Model, UsageError, generations
 from capo.model import FORMAT, SCHEMA, blank_model
 from capo.spaces import space_from_json, space_to_json
-from capo.tensors import named, pack, unpack
+from capo.tensors import named, unpack
+from hostile import pack
 from probes import Target, small, vector
 from test_consensus import same
 

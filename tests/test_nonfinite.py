@@ -16,7 +16,7 @@ from capo.consensus import theorem
 from capo.families import DiagGaussian
 from capo.finite import all_finite, finite_rows, mend
 from injections import FAULTS, faulty
-from probes import ALGOS, Target, small, vector
+from probes import ALGOS, Target, but_slow, small, vector
 from test_consensus import AGGREGATES, by_name, make_experts, same
 from test_families import random_dist
 
@@ -131,13 +131,7 @@ def tell(config, start=None):
     return Story(config.algo, rows, updates, error.value)
 
 
-SLOW = ("ppo-kx", "ppo-swa", "best-of-k")
-"""The methods that differ from the others in the aggregation alone, which is tested above."""
-
-
-@pytest.mark.parametrize(
-    "algo", [pytest.param(a, marks=[pytest.mark.slow] * (a in SLOW)) for a in ALGOS]
-)
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "trpo", "capo"))
 def test_a_run_survives_every_fault_and_stops_after_three_in_a_row(algo):
     carry = {"capo-avg": "average", "best-of-k": "best"}.get(algo, "auto")
     changes = {"experts": WIDTH, "warmup": 0.0, "diagnostics": 1, "carry": carry}

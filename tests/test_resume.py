@@ -156,16 +156,16 @@ def test_words_that_resume_nothing(words, said, tmp_path, monkeypatch, capsys):
 def test_a_checkpoint_does_not_name_what_is_imported(killed, tmp_path, monkeypatch, capsys):
     (tmp_path / "custom.py").write_text(
         "import gymnasium as gym\n"
-        "gym.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+        "gym.register('Ours-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    words = [word.replace("CartPole-v1", "custom:Mine-v0") for word in TRAIN]
+    words = [word.replace("CartPole-v1", "custom:Ours-v0") for word in TRAIN]
     run = killed("--run-dir", "run", "--checkpoint-every", "1", after=1, train=words)
-    del sys.modules["custom"], gym.registry["Mine-v0"]
+    del sys.modules["custom"], gym.registry["Ours-v0"]
     assert main(["train", "--resume", str(run)]) == 2
     assert "custom" in capsys.readouterr().err
     assert "custom" not in sys.modules
-    assert main(["train", "custom:Mine-v0", "--resume", str(run), "--eval-episodes", "0"]) == 0
+    assert main(["train", "custom:Ours-v0", "--resume", str(run), "--eval-episodes", "0"]) == 0
 
 
 def test_the_classes_resume(tmp_path):

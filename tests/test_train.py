@@ -10,7 +10,7 @@ from capo import generations
 from capo.methods import resolve, warmup_of
 from capo.train import learning_rate
 from capo.update import _generation
-from probes import ALGOS, ActionReward, Target, small, vector
+from probes import ALGOS, ActionReward, Target, but_slow, small, vector
 from test_consensus import same
 
 GENERATIONS = 4
@@ -27,7 +27,7 @@ def facts(rows):
     return [{k: v for k, v in row.info.items() if k not in TIMES} for row in rows]
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo", "capo"))
 def test_the_same_seed_gives_the_same_run(algo):
     one, two = run(algo=algo), run(algo=algo)
     np.testing.assert_equal(facts(one), facts(two))
@@ -40,8 +40,8 @@ def test_the_same_seed_gives_the_same_run(algo):
     ("algo", "carry", "factory"),
     [
         ("capo-avg", "incumbent", Target),
-        ("capo-avg", "reset", Target),
-        ("capo-avg", "average", Target),
+        pytest.param("capo-avg", "reset", Target, marks=pytest.mark.slow),
+        pytest.param("capo-avg", "average", Target, marks=pytest.mark.slow),
         ("capo-avg", "best", ActionReward),
         ("capo", "best", Target),
         ("capo", "best", ActionReward),
@@ -110,7 +110,7 @@ def test_the_learning_rate_falls_linearly_whatever_the_method():
     assert learning_rate(config.replace(anneal_lr=False), 9) == 1e-2
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo", "capo"))
 def test_every_method_can_search_the_line(algo):
     free = run(algo=algo, line_search="off", warmup=0.0, generations_=1)
     rows = run(algo=algo, line_search="on", delta=1e-3, warmup=0.0, generations_=2)
@@ -127,7 +127,7 @@ def test_radius_goes_out_to_delta(algo):
     assert all(row.info["step_scale"] > 1 for row in rows)
 
 
-@pytest.mark.parametrize("diversity", ["gae-lambda", "bootstrap", "subset"])
+@pytest.mark.parametrize("diversity", but_slow(["gae-lambda", "bootstrap", "subset"], "bootstrap"))
 def test_diversity_makes_other_experts(diversity):
     class Longer(Target):
         length = 5
@@ -138,7 +138,7 @@ def test_diversity_makes_other_experts(diversity):
     assert same(usual[0].state.critic, other[0].state.critic), "the critic is trained as ever"
 
 
-@pytest.mark.parametrize("algo", ["capo", "capo-avg", "best-of-k"])
+@pytest.mark.parametrize("algo", but_slow(["capo", "capo-avg", "best-of-k"], "capo"))
 def test_trpo_as_base_optimizer(algo):
     rows = run(algo=algo, base_optimizer="trpo", warmup=0.0, generations_=3)
     assert all(0 < row.info["expert_kl_max"] <= 0.05 * (1 + 1e-4) for row in rows)

@@ -89,7 +89,7 @@ def train(
         console.print(f"next:       capo train {typed and typed + ' '}--resume {where}")
     else:
         named = typed and f" --env {typed}"
-        console.print(f"next:       capo eval {where}{named} --episodes 100")
+        console.print(f"next:       capo eval {where} --episodes 100{named}")
     return code
 
 
