@@ -110,7 +110,7 @@ def test_the_learning_rate_falls_linearly_whatever_the_method():
     assert learning_rate(config.replace(anneal_lr=False), 9) == 1e-2
 
 
-@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo", "capo"))
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo"))
 def test_every_method_can_search_the_line(algo):
     free = run(algo=algo, line_search="off", warmup=0.0, generations_=1)
     rows = run(algo=algo, line_search="on", delta=1e-3, warmup=0.0, generations_=2)
@@ -145,6 +145,7 @@ def test_trpo_as_base_optimizer(algo):
     assert all(row.info["kl"] <= row.info["expert_kl_max"] * 1.01 for row in rows)
 
 
+@pytest.mark.slow
 def test_distillation_from_the_incumbent_is_a_part_of_its_own():
     """Any aggregation's policy can be refitted from the incumbent, to within the tolerance."""
     plain = run(algo="capo-avg", warmup=0.0, generations_=1)
