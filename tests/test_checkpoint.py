@@ -25,6 +25,7 @@ from capo.rollout import RENEW_STEPS
 from capo.runs import Recording, RunFolder, clear
 from capo.tensors import named
 from capo.train import generations
+from faults.running import rows as rows_of
 from probes import ALGOS, Target, but_slow, small
 
 pytestmark = pytest.mark.xdist_group("checkpoint")
@@ -76,11 +77,6 @@ def whole(algo, backend, folder):
     """The uninterrupted run: its last generation, its rows."""
     path = folder / f"{algo}-{backend}"
     return play(config_of(algo, backend=backend), path, every=0), rows_of(path)
-
-
-def rows_of(path):
-    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
 
 
 def assert_same(first, second):

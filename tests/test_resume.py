@@ -15,9 +15,10 @@ from capo.checkpoint import FOLDER
 from capo.cli import main
 from capo.config import UsageError
 from capo.records import read
+from faults.running import rows as rows_of
 from probes import Target
 from test_algorithms import BATCH, learner
-from test_checkpoint import assert_same, leave, rows_of
+from test_checkpoint import assert_same, leave
 
 pytestmark = pytest.mark.xdist_group("resume")
 SIZES = ["--num-envs", "2", "--num-steps", "16", "--minibatches", "4", "--epochs", "2"]

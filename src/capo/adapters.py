@@ -150,8 +150,16 @@ class Source:
 
 def own_source(config: Config) -> Source:
     """A configuration's own task. It may come out of a file: no module is imported for it."""
-    env_id, backend = config.env_id, config.backend
+    return _id_source(config.env_id, config.backend)
+
+
+def _id_source(env_id: str, backend: str) -> Source:
     return Source(env_id, lambda n, seed: make(env_id, n, seed, backend), None)
+
+
+def source_for(config: Config, env: Any = None) -> Source:
+    """What a person passed for an environment, or else the configuration's own task."""
+    return own_source(config) if env is None else source_of(env, config.backend)
 
 
 def source_of(env: Any, backend: str = "auto") -> Source:
@@ -161,7 +169,7 @@ def source_of(env: Any, backend: str = "auto") -> Source:
     """
     if isinstance(env, str):
         import_module_of(env)
-        return Source(env, lambda n, seed: make(env, n, seed, backend), None)
+        return _id_source(env, backend)
     if isinstance(env, Source):
         return env
     if hasattr(env, "all_env_ids"):

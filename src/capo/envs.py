@@ -31,10 +31,13 @@ def failed(name: str, which: Sequence[int], step: int, error: Exception, why: st
     """What went wrong in a line: the task, the environments if known, the step, the reason."""
     listed = ", ".join(map(str, which))
     who = f"environment{'s' * (len(which) > 1)} {listed}" if which else "the environments"
-    when = f"at step {step}" if step else "at the reset"
     late = isinstance(error, EnvTimeoutError)
     reason = f": {why or error}" if why or late else f" with {type(error).__name__}: {error}"
-    return f"{name}: {who} failed {when}{reason}"
+    return f"{name}: {who} failed {_when(step)}{reason}"
+
+
+def _when(step: int) -> str:
+    return f"at step {step}" if step else "at the reset"
 
 
 class Step(NamedTuple):
@@ -170,7 +173,7 @@ class GymnasiumEnv:
 
     def _check(self, index: int, obs: Any) -> None:
         if wrong := mismatch(self.observation_space, obs):
-            when = f"at step {self._steps}" if self._steps else "at the reset"
+            when = _when(self._steps)
             raise EnvError(
                 f"{self.name}: environment {index} does not keep to its space {when}: {wrong}"
             )
@@ -187,10 +190,18 @@ class EnvPoolEnv:
     backend = "envpool"
 
     def __init__(
-        self, pool: Any, name: str = "EnvPool", remake: Callable[[int], Any] | None = None
+        self,
+        pool: Any,
+        name: str = "EnvPool",
+        remake: Callable[[int], Any] | None = None,
+        fresh: int | None = None,
     ):
-        """`remake` makes the same pool from another seed; a pool itself cannot be reseeded."""
+        """`remake` makes the same pool from another seed; a pool itself cannot be reseeded.
+
+        `fresh` is the seed of one that nobody has used yet.
+        """
         self.name, self.num_envs, self._pool, self._remake = name, len(pool), pool, remake
+        self._fresh = fresh
         self._steps = 0
         self.observation_space = self._pool.observation_space
         self.action_space = self._pool.action_space
@@ -211,14 +222,15 @@ class EnvPoolEnv:
                 options["seed"] = seed
                 return envpool.make(env_id, env_type="gymnasium", num_envs=num_envs, **options)
 
-        return EnvPoolEnv(pool(seed), env_id, pool)
+        return EnvPoolEnv(pool(seed), env_id, pool, seed)
 
     def reset(self, seed: int | None = None) -> Any:
         """Resets all environments; from `seed` only if this is not someone's own pool."""
         self._steps = 0
-        if seed is not None and self._remake is not None:
+        if seed is not None and self._remake is not None and seed != self._fresh:
             self._pool.close()
             self._pool = self._remake(seed)
+        self._fresh = None
         with quiet():
             return self._ask(self._pool.reset)[0]
 

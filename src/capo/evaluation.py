@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from capo.adapters import encoded, own_source, source_of
+from capo.adapters import encoded, source_for
 from capo.config import check_least
 from capo.envs import VectorEnv
 from capo.model import Model, check_fit
@@ -63,7 +63,7 @@ def evaluate(
     """
     check_least("episodes", episodes)
     config, seed = model.config, episode_seed(model, seed)
-    source = own_source(config) if env is None else source_of(env, config.backend)
+    source = source_for(config, env)
     played = source.make(min(episodes, MAX_ENVS), seed)
     try:
         check_fit(model, played.observation_space, played.action_space, source.name)

@@ -10,6 +10,9 @@ from typing import Any
 
 from capo.config import UsageError
 
+RUNS = Path("runs")
+"""Where runs are written and looked for unless another folder is named."""
+
 
 def check_writable(folder: Path, advice: str = "") -> None:
     """Refuses a folder that nothing can be written to, or that cannot be made."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from capo.adapters import Source, encoded, own_source, source_of
+from capo.adapters import Source, encoded, own_source, source_for, source_of
 from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
 from capo.console import shown
@@ -128,9 +128,10 @@ class Algorithm:
         self._config = config
         with contextlib.ExitStack() as stack:
             run, recorders = None, []
-            if resumed is not None or run_dir is not None:
-                folder = Path(run_dir) if resumed is None else resumed.folder  # pyright: ignore
-                run = RunFolder(folder, config, env.backend, Recording(checkpoint_every), resumed)
+            folder = run_dir if resumed is None else resumed.folder
+            if folder is not None:
+                recording = Recording(checkpoint_every)
+                run = RunFolder(Path(folder), config, env.backend, recording, resumed)
                 run.callbacks, self._resumed = callbacks, None
                 stack.enter_context(run.guarded())
                 recorders.append(run.see)
@@ -261,9 +262,7 @@ class Algorithm:
             model = found.checkpoint.step.model
             cls._check_algo(model, Path(run_dir))
             learner = cls.__new__(cls)
-            backend = model.config.backend
-            source = own_source(model.config) if env is None else source_of(env, backend)
-            learner._begin(model.config, source)
+            learner._begin(model.config, source_for(model.config, env))
             learner._model, learner._resumed = model, found
             learner._last = take_up(found, learner._open(), replay, _warn)
         except BaseException:

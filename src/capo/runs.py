@@ -15,7 +15,7 @@ from capo.config import Config, UsageError
 from capo.envs import EnvError
 from capo.evaluation import Evaluation
 from capo.events import Events, Sink
-from capo.files import check_writable, naming, write_json
+from capo.files import RUNS, check_writable, naming, write_json
 from capo.locks import Lock
 from capo.provenance import command, commit, machine, versions
 from capo.records import read_object, rows
@@ -31,7 +31,7 @@ def default_folder(config: Config) -> Path:
     """runs/{env}__{algo}__{seed}__{time}."""
     env = config.env_id.replace("/", "-").replace(":", "-")
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{env}__{config.algo}__{config.seed}__{stamp}"
+    return RUNS / f"{env}__{config.algo}__{config.seed}__{stamp}"
 
 
 def check_free(folder: Path) -> None:
@@ -184,6 +184,8 @@ class RunFolder:
         """Writes the model and the evaluation, if there are any, and says how the run ended."""
         with naming(self.path / "metrics.jsonl"):
             self._metrics.close()
+        # Once more than a checkpoint did: a run that is resumed at its end may have been killed
+        # between the checkpoint and the model.
         if self.last is not None:
             self.last.model.save(self.path / "model.safetensors")
         if result is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from capo.config import UsageError
+from capo.files import RUNS
 from capo.format import NOTHING, aligned, clock, compact, figure, printable, with_error
 
 if TYPE_CHECKING:
     from capo.records import Record
 
-RUNS = Path("runs")
 HEADS = ("env", "algo", "seed", "steps", "return", "status", "started", "time")
 
 

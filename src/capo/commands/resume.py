@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from capo.config import Config, UsageError
-
-RUNS = Path("runs")
+from capo.files import RUNS
 
 
 def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:

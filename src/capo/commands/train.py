@@ -81,6 +81,12 @@ def train(
             code = _learn(run, env, start, env_timeout, console)
             if code == 0:
                 _evaluate(run, eval_episodes, env_timeout, console)
+    _say_where(run, code, console)
+    return code
+
+
+def _say_where(run: "RunFolder", code: int, console: "Console") -> None:
+    """The folder, and the command that may come next."""
     where, task = shlex.quote(str(run.path)), run.config.env_id
     # A task with a module of its own has to be named: files do not decide what is imported.
     typed = shlex.quote(task) if ":" in task else ""
@@ -90,7 +96,6 @@ def train(
     else:
         named = typed and f" --env {typed}"
         console.print(f"next:       capo eval {where} --episodes 100{named}")
-    return code
 
 
 def _reopened(
