@@ -1,4 +1,4 @@
-"""Two host devices, checked array shapes, and one store of compiled programs for all processes."""
+"""Two host devices and the critic's, checked shapes, one store of compiled programs for all."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("capo", "typecheck.checked")
-jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_num_cpu_devices", 3)
 
 
 def pytest_configure(config):

@@ -15,7 +15,7 @@ import capo.ppo
 import capo.update
 from capo.methods import RULES
 from capo.train import learning_rate
-from capo.update import _generation
+from capo.update import _critic_program, _policy_program
 
 FAULTS = {
     "loss": "the loss of each PPO step is not a number",
@@ -61,9 +61,15 @@ def faulty(config, faults):
         patch.setitem(RULES, "ppo", bad_update)
         patch.setattr(capo.update, "train_experts", bad_experts)
         patch.setattr(capo.update, "fit_critic", bad_fit)
-        _generation.clear_cache()
+        clear()
         yield
-    _generation.clear_cache()
+    clear()
+
+
+def clear():
+    """Lets the update be traced anew."""
+    for program in (_policy_program, _critic_program):
+        program.clear_cache()
 
 
 def _steep(policy, here):

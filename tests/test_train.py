@@ -9,7 +9,7 @@ import pytest
 from capo import generations
 from capo.methods import resolve, warmup_of
 from capo.train import learning_rate
-from capo.update import _generation
+from capo.update import _critic_program, _policy_program
 from probes import ALGOS, ActionReward, Target, but_slow, small, vector
 from test_consensus import same
 
@@ -64,18 +64,21 @@ def test_ppo_kx_is_ppo_with_more_epochs_of_the_policy():
 
 
 @pytest.mark.parametrize("algo", ["ppo", "capo"])
-def test_a_run_compiles_each_generation_once(algo, caplog):
-    """Plain PPO compiles one program; a warmed-up method its own and the warmup's."""
-    _generation.clear_cache()
-    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
-        run(algo=algo, warmup=0.5, generations_=6)
-    compiled = [r for r in caplog.records if "Compiling jit(_generation)" in r.getMessage()]
-    assert len(compiled) == (1 if algo == "ppo" else 2)
-    caplog.clear()
-    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
-        run(algo=algo, warmup=0.5, generations_=6, seed=7, learning_rate=1e-3)
-    again = [r for r in caplog.records if "Compiling jit(_generation)" in r.getMessage()]
-    assert not again, "another seed or learning rate is the same program"
+def test_a_run_compiles_each_program_once(algo, caplog):
+    """Plain PPO compiles one update of the policy; a warmed-up method its own and the warmup's."""
+
+    def compiled(**changes):
+        caplog.clear()
+        with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
+            run(algo=algo, warmup=0.5, generations_=6, **changes)
+        said = [record.getMessage() for record in caplog.records]
+        names = ("_policy_program", "_critic_program")
+        return [sum(f"Compiling jit({name})" in line for line in said) for name in names]
+
+    for program in (_policy_program, _critic_program):
+        program.clear_cache()
+    assert compiled() == [1 if algo == "ppo" else 2, 1]
+    assert compiled(seed=7, learning_rate=1e-3) == [0, 0], "another seed is the same program"
 
 
 def test_warmup_is_plain_ppo_until_its_share_is_spent():

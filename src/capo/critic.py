@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Shaped
 
+from capo.adam import descend, flatten
 from capo.config import Config
 from capo.networks import Critic
-from capo.ppo import apply_step, optimizer
 
 
 def value_loss(
@@ -34,18 +34,17 @@ def fit_critic(
 ) -> tuple[Critic, optax.OptState, Float[Array, ""]]:
     """E × M Adam steps on the clipped value loss; also returns the last epoch's mean loss."""
     old_values = critic(obs)
-    adam = optimizer(config)
+    start, restore = flatten(critic, opt_state)
 
-    def loss(critic, rows):
-        error = value_loss(critic, obs[rows], old_values[rows], targets[rows], config.clip)
-        return config.vf_coef * error, error
+    def step(flat, rows):
+        def loss(theta):
+            fitted, _ = restore((theta, flat[1]))
+            error = value_loss(fitted, obs[rows], old_values[rows], targets[rows], config.clip)
+            return config.vf_coef * error, error
 
-    def step(carry, rows):
-        critic, opt_state = carry
-        grads, error = jax.grad(loss, has_aux=True)(critic, rows)
-        updates, opt_state = adam.update(grads, opt_state)
-        return (apply_step(critic, updates, learning_rate), opt_state), error
+        flat, _, error = descend(config, flat, loss, learning_rate)
+        return flat, error
 
     rows = indices.reshape(-1, indices.shape[-1])
-    (critic, opt_state), errors = jax.lax.scan(step, (critic, opt_state), rows)
-    return critic, opt_state, jnp.mean(errors[-indices.shape[1] :])
+    last, errors = jax.lax.scan(step, start, rows)
+    return *restore(last), jnp.mean(errors[-indices.shape[1] :])

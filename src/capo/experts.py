@@ -22,14 +22,21 @@ UpdateRule = Callable[
 
 
 def prepare_devices() -> None:
-    """Splits the host CPU into a JAX device for each core, for experts to be spread over.
+    """Splits the host CPU into a JAX device for each core, for experts, and one for the critic.
 
-    Leaves a number that the user chose alone. Only possible before JAX starts its backend;
-    afterwards the devices there are get used.
+    The critic's has no core of its own: the system shares the cores out among what runs. Leaves a
+    number that the user chose alone. Only possible before JAX starts its backend; afterwards the
+    devices there are get used.
     """
     if jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
         with contextlib.suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", available_cores())
+            jax.config.update("jax_num_cpu_devices", available_cores() + 1)
+
+
+def _most_devices() -> int:
+    """Devices for experts: all of an accelerator's, no more of the CPU than it has cores."""
+    count = jax.device_count()
+    return min(count, available_cores()) if jax.default_backend() == "cpu" else count
 
 
 def _spread(width: int, available: int) -> int:
@@ -109,7 +116,7 @@ def train_experts(
         return run(share)
 
     width = share.weights.shape[0]
-    count = devices or _spread(width, jax.device_count())
+    count = devices or _spread(width, _most_devices())
     if count == 1:
         return block(policy, opt_state, samples, share, learning_rate)
     mesh = jax.make_mesh((count,), ("experts",), axis_types=(AxisType.Auto,))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from capo.adam import init_optimizer
 from capo.adapters import Source, encoded, own_source, source_for, source_of
 from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
@@ -21,7 +22,6 @@ from capo.experts import prepare_devices
 from capo.methods import resolve
 from capo.model import Model, blank_model, check_fit
 from capo.networks import Policy, to_host
-from capo.ppo import init_optimizer
 from capo.resuming import Resumed, reopen, take_up
 from capo.rollout import Collector, reset_seed
 from capo.runs import Recording, RunFolder, find_model

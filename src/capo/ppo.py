@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Num, Shaped
 
+from capo.adam import Flat, descend, flatten
 from capo.config import Config
 from capo.finite import tree_where
 from capo.networks import Policy
@@ -38,27 +39,6 @@ class Expert(NamedTuple):
     info: dict[str, Float[Array, ""]]
 
 
-def optimizer(config: Config) -> optax.GradientTransformation:
-    """Adam behind a norm limit; the caller multiplies by −learning rate.
-
-    The schedule counts generations, Adam's own counter counts its steps, and the two are never
-    mixed: advancing Adam's counter over empty moments would blow up the next steps.
-    """
-    return optax.chain(
-        optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_adam(eps=config.adam_eps)
-    )
-
-
-def init_optimizer(config: Config, params: Any) -> optax.OptState:
-    """Empty moments for `params`."""
-    return optimizer(config).init(params)
-
-
-def apply_step(params, updates, learning_rate: Float[Array, ""]):
-    """θ ← θ − learning_rate · update."""
-    return jax.tree.map(lambda p, u: p - learning_rate * u, params, updates)
-
-
 def standardize(x: Float[Any, " n"]) -> Float[Any, " n"]:
     """(x − mean) / std, on the host as on a device."""
     return (x - x.mean()) / (x.std() + 1e-8)
@@ -71,21 +51,40 @@ def clipped_surrogate(
     return jnp.minimum(ratio * advantages, jnp.clip(ratio, 1 - clip, 1 + clip) * advantages)
 
 
-def policy_loss(policy: Policy, samples: Samples, share: Share, rows: Int[Array, " m"], c: Config):
+class Minibatch(NamedTuple):
+    """One step's samples; observations, which may be large, are still to be looked up."""
+
+    rows: Int[Array, " m"]
+    actions: Num[Array, "m *event"]
+    log_prob: Float[Array, " m"]
+    advantages: Float[Array, " m"]
+    weights: Float[Array, " m"]
+
+
+def minibatches(
+    samples: Samples, share: Share, rows: Int[Array, "minibatches m"], config: Config
+) -> Minibatch:
+    """An epoch's minibatches, stacked: looked up at once, which costs less than step by step."""
+    advantages = share.advantages[rows]
+    if config.advantage_norm == "minibatch":
+        advantages = jax.vmap(standardize)(advantages)
+    found = (samples.actions[rows], samples.log_prob[rows], advantages, share.weights[rows])
+    return Minibatch(rows, *found)
+
+
+def policy_loss(policy: Policy, obs: Shaped[Array, "m *obs"], batch: Minibatch, config: Config):
     """−E[w · min(ρ A, clip(ρ) A)] − entropy_coef · H on one minibatch, and what to report of it."""
-    dist = policy(samples.obs[rows])
-    log_ratio = policy.family.log_prob(dist, samples.actions[rows]) - samples.log_prob[rows]
-    ratio, advantages = jnp.exp(log_ratio), share.advantages[rows]
-    if c.advantage_norm == "minibatch":
-        advantages = standardize(advantages)
-    gain = jnp.mean(share.weights[rows] * clipped_surrogate(ratio, advantages, c.clip))
+    dist = policy(obs)
+    log_ratio = policy.family.log_prob(dist, batch.actions) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    gain = jnp.mean(batch.weights * clipped_surrogate(ratio, batch.advantages, config.clip))
     entropy = jnp.mean(policy.family.entropy(dist))
     info = {
         "policy_loss": -gain,
         "approx_kl": jnp.mean(jnp.expm1(log_ratio) - log_ratio),
-        "clipfrac": jnp.mean(jnp.abs(ratio - 1) > c.clip),
+        "clipfrac": jnp.mean(jnp.abs(ratio - 1) > config.clip),
     }
-    return -gain - c.entropy_coef * entropy, info
+    return -gain - config.entropy_coef * entropy, info
 
 
 def ppo_update(
@@ -101,31 +100,32 @@ def ppo_update(
     With `target_kl`, an expert takes no further epochs once KL(π_t ‖ π) over the batch exceeds it;
     the mean iterate counts the epochs that ran.
     """
-    adam = optimizer(config)
-    slope = jax.grad(policy_loss, has_aux=True)
+    start, restore = flatten(policy, opt_state)
 
-    def step(carry, rows):
-        policy, opt_state = carry
-        grads, info = slope(policy, samples, share, rows, config)
-        info["grad_norm"] = optax.tree.norm(grads)
-        updates, opt_state = adam.update(grads, opt_state)
-        return (apply_step(policy, updates, learning_rate), opt_state), info
+    def network(flat: Flat) -> Policy:
+        return restore(flat)[0]
+
+    def step(flat, batch):
+        def loss(theta):
+            return policy_loss(network((theta, flat[1])), samples.obs[batch.rows], batch, config)
+
+        flat, norm, info = descend(config, flat, loss, learning_rate)
+        return flat, {**info, "grad_norm": norm}
 
     def epoch(carry, rows):
         before, total, active = carry
-        after, info = jax.lax.scan(step, before, rows)
+        after, info = jax.lax.scan(step, before, minibatches(samples, share, rows, config))
         if config.target_kl:
             after = tree_where(active, after, before)
-        total = jax.tree.map(lambda s, p: s + active * p, total, after[0])
-        ran = active
+        total, ran = total + active * after[0], active
         if config.target_kl:
-            kl = jnp.mean(policy.family.kl(samples.dist, after[0](samples.obs)))
+            kl = jnp.mean(policy.family.kl(samples.dist, network(after)(samples.obs)))
             active = active & (kl <= config.target_kl)
         return (after, total, active), (jax.tree.map(jnp.mean, info), ran)
 
-    start = ((policy, opt_state), jax.tree.map(jnp.zeros_like, policy), jnp.array(True))
-    (last, total, _), (info, ran) = jax.lax.scan(epoch, start, share.indices)
+    begin = (start, jnp.zeros_like(start[0]), jnp.array(True))
+    (last, total, _), (info, ran) = jax.lax.scan(epoch, begin, share.indices)
     epochs = jnp.sum(ran)
     info = {name: value[epochs - 1] for name, value in info.items()}
-    mean = jax.tree.map(lambda s: s / epochs, total)
-    return Expert(*last, mean, {**info, "epochs_run": epochs.astype(float)})
+    mean = network((total / epochs, last[1]))
+    return Expert(*restore(last), mean, {**info, "epochs_run": epochs.astype(float)})

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Float
 
+from capo.adam import init_optimizer
 from capo.adapters import encoded
 from capo.config import Config, UsageError
 from capo.consensus import tree_pick
@@ -22,7 +23,7 @@ from capo.fisher import Apply, Experience, Geometry
 from capo.krylov import DAMPING, natural_gradient
 from capo.model import Model, check_fit
 from capo.networks import Critic, Policy
-from capo.ppo import Samples, init_optimizer, ppo_update
+from capo.ppo import Samples, ppo_update
 from capo.rollout import Batch, Collector, collect
 from capo.statistics import standard_error
 from capo.update import advantages_of, samples_of

@@ -1,4 +1,4 @@
-"""One generation's update of everything from one batch: a single compiled call."""
+"""One generation's update of everything from one batch: two compiled calls, side by side."""
 
 import functools
 from typing import NamedTuple
@@ -10,17 +10,18 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from capo.adam import init_optimizer
 from capo.config import Config
 from capo.consensus import Experts, best_of, theorem, tree_mean, tree_pick
 from capo.critic import fit_critic
-from capo.distill import batch_kl, distill, line_search
+from capo.distill import distill, line_search
 from capo.experts import gae_lambdas, permutations, shares, train_experts
 from capo.families import Family
 from capo.finite import all_finite, finite_rows, mend, tree_where
-from capo.methods import method_of, resolve
+from capo.methods import method_of, resolve, warmup_of
 from capo.model import fresh_networks
 from capo.networks import Critic, Policy, to_host
-from capo.ppo import Samples, clipped_surrogate, init_optimizer, standardize
+from capo.ppo import Samples, clipped_surrogate, standardize
 from capo.rollout import Batch, gae
 
 
@@ -62,10 +63,23 @@ def blank(config: Config, observation_space: gym.Space, action_space: gym.Space)
 def generation(
     config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
 ) -> Update:
-    """One update of everything from one batch: a single compiled call, a single transfer back."""
-    static = _static(resolve(config))
-    out = Update(*jax.device_get(_generation(static, key, state, batch, np.float32(learning_rate))))
-    return out._replace(info={name: float(value) for name, value in out.info.items()})
+    """One update of everything from one batch: two programs side by side, one transfer back.
+
+    The value fit needs nothing of the experts, nor they of it, so it runs beside them.
+    """
+    config, rate = resolve(config), np.float32(learning_rate)
+    critic_call = jax.device_put((key, state.critic, state.critic_opt, batch, rate), _beside())
+    fit = _critic_program(_static(warmup_of(config)), *critic_call)
+    found = _policy_program(_static(config), key, state, batch, rate)
+    (critic, fitted), (policy, info, experts, advantages) = jax.device_get((fit, found))
+    info = {name: float(value) for name, value in (info | fitted).items()}
+    networks = (policy[0], critic[0], policy[1], critic[1])
+    return Update(TrainState(*networks), info, experts, advantages)
+
+
+def _beside() -> jax.Device:
+    """Where the critic is fitted: a device that no expert needs, if there is one."""
+    return jax.devices()[-1]
 
 
 def _static(config: Config) -> Config:
@@ -77,12 +91,12 @@ def _static(config: Config) -> Config:
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _generation(
+def _policy_program(
     config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, rate: Float[Array, ""]
 ):
-    """Advantages, experts, consensus, critic: the fields of `Update`, on the devices."""
+    """The next policy with its optimizer state, what to report, the experts, the advantages."""
     method = method_of(config.algo)
-    values, advantages, expert_advantages = advantages_of(config, state.critic, batch)
+    _, advantages, expert_advantages = advantages_of(config, state.critic, batch)
     samples, surrogate_of = samples_of(state.policy, batch, advantages, config)
     depth = method.depth(config)
     share = shares(jax.random.fold_in(key, 0), expert_advantages, depth, config)
@@ -95,28 +109,46 @@ def _generation(
     experts = mend(found, good)._replace(good=good)
 
     policy, policy_opt, info = _next_policy(config, state, experts, samples)
-    order = permutations(jax.random.fold_in(key, 1), config.epochs, samples.obs.shape[0])
-    indices = order.reshape(config.epochs, config.minibatches, -1)
-    targets = (advantages + values).reshape(-1)
-    critic, critic_opt, fit = _next_critic(config, state, samples.obs, targets, indices, rate)
-
-    unexplained = jnp.var(targets - values.reshape(-1)) / (jnp.var(targets) + 1e-12)
     info |= {name: jnp.mean(value, where=good) for name, value in trained.info.items()}
-    info |= fit | _of_experts(policy.family, experts, samples)
+    info |= _of_experts(policy.family, experts, samples)
+    network = policy(samples.obs)
     info |= {
-        "kl": batch_kl(policy, samples.obs, samples.dist),
-        "entropy": jnp.mean(policy.family.entropy(policy(samples.obs))),
-        "surrogate": surrogate_of(policy(samples.obs)),
-        "explained_variance": 1 - unexplained,
+        "kl": jnp.mean(policy.family.kl(samples.dist, network)),
+        "entropy": jnp.mean(policy.family.entropy(network)),
+        "surrogate": surrogate_of(network),
         "nonfinite/experts": jnp.sum(~good).astype(float),
     }
     if dists.shape[0] > 1:
         gains = standardize(advantages.reshape(-1))
-        network = policy(samples.obs)
         ends = (samples.dist, experts.dist, network, samples.actions, gains)
         info |= theorem(policy.family, *ends, config.delta, good)
-    state = TrainState(policy, critic, policy_opt, critic_opt)
-    return state, info, trained.policy, advantages.reshape(-1)
+    return (policy, policy_opt), info, trained.policy, advantages.reshape(-1)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _critic_program(
+    config: Config,
+    key: PRNGKeyArray,
+    critic: Critic,
+    opt_state: optax.OptState,
+    batch: Batch,
+    rate: Float[Array, ""],
+):
+    """The next critic with its optimizer state, the old ones if not finite; what to report."""
+    values, advantages, _ = advantages_of(config, critic, batch)
+    targets = (advantages + values).reshape(-1)
+    obs = batch.obs.reshape(-1, *batch.obs.shape[2:])
+    order = permutations(jax.random.fold_in(key, 1), config.epochs, obs.shape[0])
+    indices = order.reshape(config.epochs, config.minibatches, -1)
+    *new, error = fit_critic(critic, opt_state, obs, targets, indices, rate, config)
+    sound = all_finite((new, error))
+    unexplained = jnp.var(targets - values.reshape(-1)) / (jnp.var(targets) + 1e-12)
+    info = {
+        "value_loss": error,
+        "explained_variance": 1 - unexplained,
+        "nonfinite/critic": 1.0 - sound,
+    }
+    return tree_where(sound, tuple(new), (critic, opt_state)), info
 
 
 def advantages_of(config: Config, critic: Critic, batch: Batch):
@@ -188,15 +220,6 @@ def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts
             return tree_pick(experts.opt_state, best_of(experts))
         case _:
             return tree_mean(experts.opt_state, experts.good)
-
-
-def _next_critic(config: Config, state: TrainState, obs, targets, indices, rate):
-    """The next critic, its optimizer state and what to report; the old ones if not finite."""
-    old = (state.critic, state.critic_opt)
-    *new, error = fit_critic(*old, obs, targets, indices, rate, config)
-    sound = all_finite((new, error))
-    info = {"value_loss": error, "nonfinite/critic": 1.0 - sound}
-    return *tree_where(sound, tuple(new), old), info
 
 
 def _of_experts(family: Family, experts: Experts, samples: Samples):
