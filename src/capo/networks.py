@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -145,6 +146,18 @@ class Policy(eqx.Module):
             spread = xp.broadcast_to(self.log_std, (*out.shape[:-1], self.log_std.shape[0]))
             out = xp.concatenate([out, spread], axis=-1)
         return self.family.constrain(out)
+
+    def actor(self, noise: np.ndarray) -> Callable[[int, np.ndarray], np.ndarray]:
+        """(t, observations) ↦ actions drawn with noise[t], on the host.
+
+        The same as `family.sample`, but what does not depend on the observations is done ahead: a
+        deviation that is one for all states makes the noise a shift of the mean.
+        """
+        if self.log_std is None:
+            return lambda t, obs: self.family.sample(self(obs), noise[t])
+        centred = np.concatenate([np.zeros_like(self.log_std), self.log_std])
+        shifts = self.family.sample(self.family.constrain(centred), noise)
+        return lambda t, obs: self.net(obs) + shifts[t]
 
 
 class Critic(eqx.Module):

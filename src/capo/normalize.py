@@ -5,6 +5,7 @@ policy. They live on the host in float64 and are updated once a generation, so t
 is collected by one fixed function of the observation.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +40,18 @@ class RunningStats(NamedTuple):
 
     def normalize(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """(x − mean) / std, clipped at ±10, as float32."""
-        z = (x - self.mean) / np.sqrt(self.var + EPSILON)
-        return np.clip(z, -CLIP, CLIP).astype(np.float32)
+        return self.normalizer()(x)
+
+    def normalizer(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`normalize` for many small arrays: the deviation is taken once."""
+        mean, std = self.mean, np.sqrt(self.var + EPSILON)
+
+        def normalize(x: np.ndarray) -> np.ndarray:
+            z = x - mean
+            z /= std
+            return np.clip(z, -CLIP, CLIP, out=z).astype(np.float32)
+
+        return normalize
 
     def scale(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """X / std, clipped at ±10, as float32: rewards keep their sign."""
@@ -53,11 +64,11 @@ def as_float32(x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
 
 
 def discounted_returns(
-    rewards: Float[np.ndarray, "steps envs"],
+    rewards: Float[np.ndarray, "steps *envs"],
     done: np.ndarray,
-    start: Float[np.ndarray, " envs"],
-    gamma: float,
-) -> tuple[Float[np.ndarray, "steps envs"], Float[np.ndarray, " envs"]]:
+    start: Float[np.ndarray, "*envs"],
+    gamma: float | np.ndarray,
+) -> tuple[Float[np.ndarray, "steps *envs"], Float[np.ndarray, "*envs"]]:
     """Forward accumulators R_t = γ R_{t−1} + r_t, begun anew after each episode.
 
     Their deviation is what rewards are divided by. Returns all R_t and the accumulators to go on

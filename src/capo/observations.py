@@ -6,6 +6,7 @@ the keys of a plain dict). Images: channels go last, whichever way they came. Wi
 the last so many observations follow each other on the last axis, the newest at the end.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,9 +144,14 @@ class Encoder:
 
 def prepare(config: Config, stats: RunningStats, obs: np.ndarray) -> np.ndarray:
     """What the network's first layer gets: standardised by `stats`, if asked for; images as is."""
+    return preparing(config, stats)(obs)
+
+
+def preparing(config: Config, stats: RunningStats) -> Callable[[np.ndarray], np.ndarray]:
+    """`prepare` for one batch of observations after the other."""
     if config.network == "cnn":
-        return obs
-    return stats.normalize(obs) if config.normalize_obs else as_float32(obs)
+        return lambda obs: obs
+    return stats.normalizer() if config.normalize_obs else as_float32
 
 
 def lead_of(space: gym.Space, obs: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from capo.config import Config
 from capo.envs import EnvError, VectorEnv, to_env
 from capo.networks import Policy
 from capo.normalize import RunningStats, as_float32, discounted_returns
-from capo.observations import Encoder, prepare
+from capo.observations import Encoder, prepare, preparing
 
 RENEW_STEPS = 10_000
 """After about as many steps all environments begin new episodes from a seed."""
@@ -100,7 +100,8 @@ def collect(
     so it acted in the same way.
     """
     steps, envs = config.num_steps, env.num_envs
-    noise = policy.family.noise(rng, (steps, envs))
+    act = policy.actor(policy.family.noise(rng, (steps, envs)))
+    seen = preparing(config, state.obs_stats)
     raw_obs = np.empty((steps, *state.obs.shape), state.obs.dtype)
     raw_next, actions, taken = np.empty_like(raw_obs), [], []
     rewards = np.empty((steps, envs))
@@ -108,26 +109,28 @@ def collect(
     obs = state.obs
     for t in range(steps):
         raw_obs[t] = obs
-        seen = prepare(config, state.obs_stats, obs)
-        action = policy.family.sample(policy(seen), noise[t])
+        _check_range(config.env_id, "observation", raw_obs[t : t + 1], t)
+        action = act(t, seen(obs))
         taken.append(to_env(env.action_space, action))
         obs, raw_next[t], rewards[t], *ends[:, t] = env.step(taken[-1])
-        _check_range(config.env_id, t, raw_obs[t], raw_next[t], rewards[t])
         actions.append(action)
+    _check_range(config.env_id, "observation", raw_next, 1)
+    _check_range(config.env_id, "reward", rewards, 1)
     done = ends[0] | ends[1]
     encoder = Encoder.of(config, env.observation_space)
     with np.errstate(over="ignore", invalid="ignore"):
         obs_stats = encoder.update_stats(state.obs_stats, raw_obs.reshape(-1, *obs.shape[1:]))
     _check_stats(config.env_id, obs_stats, raw_obs)
-    returns, accumulators = discounted_returns(rewards, done, state.accumulators, config.gamma)
-    return_stats = state.return_stats.update(returns.reshape(-1))
+    (discounted, *whole), sums = _sums(rewards, done, state, config.gamma)
+    return_stats = state.return_stats.update(discounted.reshape(-1))
     used = state.obs_stats if state.obs_stats.seen else obs_stats
     before, after = (prepare(config, used, raw) for raw in (raw_obs, raw_next))
     scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
     batch = Batch(before, after, np.stack(actions), scaled, ends[0], ends[1])
-    episodes, running = _episodes(rewards, done, state)
+    totals, counts = (values[done].tolist() for values in whole)
+    episodes = Episodes(totals, [int(count) for count in counts])
     played = (*state.played, np.stack(taken))
-    stands = Collector(obs, obs_stats, return_stats, accumulators, *running, state.seed, played)
+    stands = Collector(obs, obs_stats, return_stats, *sums, state.seed, played)
     return stands, batch, episodes
 
 
@@ -137,22 +140,24 @@ def reset_seed(config: Config, index: int) -> int:
     return int(draw.integers(2**31 - config.num_envs))
 
 
-def _check_range(
-    task: str, step: int, before: np.ndarray, after: np.ndarray, reward: np.ndarray
-) -> None:
+def _check_range(task: str, what: str, values: np.ndarray, first: int) -> None:
     """Refuses what is not a number or none in float32, naming the environment and the step.
 
-    With rewards in that range, their sums, squares and statistics, in float64, are finite too.
+    `values` are of some steps, from step `first` of the rollout on. What is acted on is looked at
+    before, the rest once the batch is full. With rewards in that range, their sums, squares and
+    statistics, in float64, are finite too.
     """
-    for what, values in (("observation", before), ("observation", after), ("reward", reward)):
-        good = np.abs(values) <= LARGEST
-        if not good.all():
-            index = np.flatnonzero(~good.reshape(len(values), -1).all(axis=1))[0]
-            finite = np.isfinite(values[index]).all()
-            raise EnvError(
-                f"{task}: environment {index} returned a {'too large' if finite else 'non-finite'} "
-                f"{what} at step {step + 1} of the rollout"
-            )
+    # The sum of squares is one quick call; what it does not vouch for is looked at closely.
+    if values.dtype.kind != "f" or np.vdot(values, values) <= LARGEST:
+        return
+    bad = ~(np.abs(values) <= LARGEST).reshape(*values.shape[:2], -1).all(axis=-1)
+    if bad.any():
+        step, index = np.argwhere(bad)[0]
+        finite = np.isfinite(values[step, index]).all()
+        raise EnvError(
+            f"{task}: environment {index} returned a {'too large' if finite else 'non-finite'} "
+            f"{what} at step {first + step} of the rollout"
+        )
 
 
 def _check_stats(task: str, stats: RunningStats, raw_obs: np.ndarray) -> None:
@@ -166,12 +171,15 @@ def _check_stats(task: str, stats: RunningStats, raw_obs: np.ndarray) -> None:
     )
 
 
-def _episodes(
-    rewards: np.ndarray, done: np.ndarray, state: Collector
-) -> tuple[Episodes, tuple[np.ndarray, np.ndarray]]:
-    totals, total = discounted_returns(rewards, done, state.episode_return, 1.0)
-    counts, count = discounted_returns(np.ones_like(rewards), done, state.episode_length, 1.0)
-    return Episodes(totals[done].tolist(), counts[done].astype(int).tolist()), (total, count)
+def _sums(rewards: np.ndarray, done: np.ndarray, state: Collector, gamma: float):
+    """Each episode so far, in one pass: its discounted return, its return, its length.
+
+    Of every step, and what to go on from in the next batch.
+    """
+    terms = np.stack([rewards, rewards, np.ones_like(rewards)], axis=1)
+    begun = np.stack([state.accumulators, state.episode_return, state.episode_length])
+    found, left = discounted_returns(terms, done[:, None], begun, np.array([[gamma], [1.0], [1.0]]))
+    return found.swapaxes(0, 1), left
 
 
 def gae(
