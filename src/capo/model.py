@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from capo import tensors
 from capo.config import Config, UsageError
@@ -138,7 +139,8 @@ def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Mo
     # Networks that were trained in double precision are float64, the others float32.
     wide = any(x.dtype == np.float64 for name, x in found.items() if name.startswith("policy."))
     with jax.enable_x64(wide):
-        networks = jax.eval_shape(lambda: fresh_networks(config, observation, action))
+        make = functools.partial(fresh_networks, config, observation, action)
+        networks = jax.eval_shape(make, jax.random.key(0))
     shapes = (Encoder.of(config, observation).stats_shape, ())
     stats = (stats_shell(shape) for shape in shapes)
     return Model(config, observation, action, *networks, *stats)
@@ -162,16 +164,17 @@ def init_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> tuple[Policy, Critic]:
     """Fresh networks for these spaces, from the configuration's seed, on the host."""
-    return to_host(fresh_networks(config, observation_space, action_space))
+    make = jax.jit(lambda key: fresh_networks(config, observation_space, action_space, key))
+    return to_host(make(jax.random.key(config.seed)))
 
 
 def fresh_networks(
-    config: Config, observation_space: gym.Space, action_space: gym.Space
+    config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
 ) -> tuple[Policy, Critic]:
-    """The same where JAX has them; inside a trace, only their shapes."""
+    """The same from a key, to be traced."""
     config = settle(config, observation_space)
     encoder, family = Encoder.of(config, observation_space), family_for(action_space)
-    policy_key, critic_key = jax.random.split(jax.random.key(config.seed))
+    policy_key, critic_key = jax.random.split(key)
     policy = init_policy(policy_key, encoder, family, config)
     return policy, init_critic(critic_key, encoder, config)
 

@@ -21,7 +21,7 @@ from capo.model import Model
 from capo.observations import Encoder, settle
 from capo.rollout import Batch, Collector, collect
 from capo.timeouts import TimedEnv
-from capo.update import TrainState, generation, init
+from capo.update import TrainState, generation, init, rehearse
 
 RETURN_WINDOW = 100
 """Episodes that the reported return is the mean of."""
@@ -74,11 +74,12 @@ def compile_generation(
     actions = family.sample(np.zeros((*shape, family.size), np.float32), noise)
     flags = np.zeros(shape, bool)
     batch = Batch(obs, obs, actions, np.zeros(shape, np.float32), flags, flags)
-    for phase in [warmup_of(config), config] if _warms_up(config) else [config]:
-        update = generation(phase, jax.random.key(0), state, batch, config.learning_rate)
-        if diagnosed(config):
-            data = experience(batch, rng.standard_normal(config.batch_size))
-            diagnose(state.policy, update.experts, update.state.policy, data)
+    phases = [warmup_of(config), config] if _warms_up(config) else [config]
+    rehearse(phases, jax.random.key(0), state, batch)
+    if diagnosed(config):
+        update = generation(config, jax.random.key(0), state, batch, config.learning_rate)
+        data = experience(batch, rng.standard_normal(config.batch_size))
+        diagnose(state.policy, update.experts, update.state.policy, data)
     return time.perf_counter() - began
 
 

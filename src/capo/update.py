@@ -1,7 +1,9 @@
 """One generation's update of everything from one batch: two compiled calls, side by side."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import jax
@@ -15,6 +17,7 @@ from capo.config import Config
 from capo.consensus import Experts, best_of, theorem, tree_mean, tree_pick
 from capo.critic import fit_critic
 from capo.distill import distill, line_search
+from capo.envs import available_cores
 from capo.experts import gae_lambdas, permutations, shares, train_experts
 from capo.families import Family
 from capo.finite import all_finite, finite_rows, mend, tree_where
@@ -47,17 +50,22 @@ class TrainState(NamedTuple):
 
 def init(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """Fresh networks for these spaces, from the configuration's seed."""
-    return to_host(_fresh(config, observation_space, action_space))
+    # One program, with the seed as an argument, rather than dozens of small ones.
+    make = jax.jit(lambda key: _fresh(config, observation_space, action_space, key))
+    return to_host(make(jax.random.key(config.seed)))
 
 
-def _fresh(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
-    networks = fresh_networks(config, observation_space, action_space)
+def _fresh(
+    config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
+) -> TrainState:
+    networks = fresh_networks(config, observation_space, action_space, key)
     return TrainState(*networks, *(init_optimizer(config, network) for network in networks))
 
 
 def blank(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """The shapes and types of what `init` makes, without making it."""
-    return jax.eval_shape(lambda: _fresh(config, observation_space, action_space))
+    make = functools.partial(_fresh, config, observation_space, action_space)
+    return jax.eval_shape(make, jax.random.key(0))
 
 
 def generation(
@@ -67,14 +75,36 @@ def generation(
 
     The value fit needs nothing of the experts, nor they of it, so it runs beside them.
     """
-    config, rate = resolve(config), np.float32(learning_rate)
-    critic_call = jax.device_put((key, state.critic, state.critic_opt, batch, rate), _beside())
-    fit = _critic_program(_static(warmup_of(config)), *critic_call)
-    found = _policy_program(_static(config), key, state, batch, rate)
-    (critic, fitted), (policy, info, experts, advantages) = jax.device_get((fit, found))
+    fit, find = _calls(config, key, state, batch, learning_rate)
+    # In this order: both calls return before their results are there.
+    (critic, fitted), (policy, info, experts, advantages) = jax.device_get((fit(), find()))
     info = {name: float(value) for name, value in (info | fitted).items()}
     networks = (policy[0], critic[0], policy[1], critic[1])
     return Update(TrainState(*networks), info, experts, advantages)
+
+
+def rehearse(configs: Sequence[Config], key: PRNGKeyArray, state: TrainState, batch: Batch) -> None:
+    """Compiles what `generation` calls with each of these, side by side: it takes a while.
+
+    They are one run's: what is fitted to the values does not differ.
+    """
+    calls = [_calls(config, key, state, batch, config.learning_rate) for config in configs]
+    programs = [calls[0][0], *(find for _, find in calls)]
+    with ThreadPoolExecutor(available_cores()) as pool:
+        list(pool.map(lambda program: jax.block_until_ready(program()), programs))
+
+
+def _calls(
+    config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
+) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """The value fit and the update of the policy."""
+    config, rate = resolve(config), np.float32(learning_rate)
+
+    def fit():
+        args = jax.device_put((key, state.critic, state.critic_opt, batch, rate), _beside())
+        return _critic_program(_static(warmup_of(config)), *args)
+
+    return fit, lambda: _policy_program(_static(config), key, state, batch, rate)
 
 
 def _beside() -> jax.Device:
