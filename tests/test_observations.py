@@ -8,7 +8,8 @@ from gymnasium import spaces
 from capo import Config, UsageError
 from capo.adapters import EncodedEnv
 from capo.model import blank_model
-from capo.observations import Encoder, lead_of, mismatch, settle, stack
+from capo.nesting import leaves, nest, stack
+from capo.observations import Encoder, lead_of, mismatch, settle
 from probes import Probe, small, vector
 
 FLAT = [
@@ -38,6 +39,22 @@ def test_flat_is_what_gymnasium_calls_flat(space):
     many = encoder(stack(space, drawn), (5,))
     np.testing.assert_array_equal(many, [encoder(obs) for obs in drawn])
     assert many.dtype == encoder.dtype
+
+
+@pytest.mark.parametrize("space", FLAT, ids=str)
+def test_parts_can_be_taken_apart_and_put_together(space):
+    drawn = stack(space, samples(space))
+    flat = list(leaves(space, drawn))
+    again = nest(space, iter(flat))
+    assert all(a is b for a, b in zip(flat, leaves(space, again), strict=True))
+    assert mismatch(space, again, (5,)) is None
+    shapes = [(5, *part.shape) for part in leaves(space, space)]
+    assert [part.shape for part in flat] == shapes
+    twice = stack(space, [drawn, drawn], np.concatenate)
+    np.testing.assert_array_equal(
+        Encoder(space, image=False)(twice, (10,)),
+        [Encoder(space, image=False)(obs) for obs in samples(space)] * 2,
+    )
 
 
 @pytest.mark.parametrize("space", FLAT, ids=str)

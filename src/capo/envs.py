@@ -15,7 +15,8 @@ import gymnasium as gym
 import numpy as np
 
 from capo.config import UsageError
-from capo.observations import mismatch, stack
+from capo.nesting import stack
+from capo.observations import mismatch
 from capo.registry import choose_backend, split_id
 
 
@@ -122,9 +123,15 @@ class GymnasiumEnv:
     backend = "gymnasium"
 
     def __init__(
-        self, factory: Callable[[], gym.Env], num_envs: int, seed: int, name: str = "environment"
+        self,
+        factory: Callable[[], gym.Env],
+        num_envs: int,
+        seed: int,
+        name: str = "environment",
+        first: int = 0,
     ):
-        self.name, self.num_envs, self._seed = name, num_envs, seed
+        """`first` is the index of the first of them among all environments of a run."""
+        self.name, self.num_envs, self._seed, self._first = name, num_envs, seed, first
         self._envs: list[gym.Env] = []
         try:
             for _ in range(num_envs):
@@ -133,18 +140,23 @@ class GymnasiumEnv:
             raise UsageError(f"{name} needs a package that is missing: {error}") from error
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
+        self._shape = self.observation_space.shape
         self._steps = 0
+        self.turn = np.full(1, -1)
+        """Which of them is busy, -1 for none; in memory of its own, so that others may look."""
 
     def reset(self, seed: int | None = None) -> Any:
         """Resets all environments, each from its own seed; by default those it was made with."""
-        self._steps, first = 0, self._seed if seed is None else seed
+        self._steps, start = 0, self._first + (self._seed if seed is None else seed)
         found = []
         for i, env in enumerate(self._envs):
+            self.turn[0] = i
             try:
-                found.append(env.reset(seed=first + i)[0])
+                found.append(env.reset(seed=start + i)[0])
             except Exception as error:
-                raise EnvError(failed(self.name, [i], 0, error)) from error
+                raise EnvError(failed(self.name, [self._first + i], 0, error)) from error
             self._check(i, found[-1])
+        self.turn[0] = -1
         return stack(self.observation_space, found)
 
     def step(self, actions: np.ndarray) -> Step:
@@ -155,28 +167,34 @@ class GymnasiumEnv:
         rewards = np.empty(self.num_envs)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
+        ended = False
         for i, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
+            self.turn[0] = i
             try:
                 found, rewards[i], terminated[i], truncated[i], _ = env.step(action)
                 self._check(i, found)
                 next_obs.append(found)
                 if terminated[i] or truncated[i]:
+                    ended = True
                     found, _ = env.reset()
                     self._check(i, found)
             except EnvError:
                 raise
             except Exception as error:
-                raise EnvError(failed(self.name, [i], self._steps, error)) from error
+                raise EnvError(failed(self.name, [self._first + i], self._steps, error)) from error
             obs.append(found)
-        now, reached = (stack(self.observation_space, found) for found in (obs, next_obs))
+        self.turn[0] = -1
+        reached = stack(self.observation_space, next_obs)
+        now = stack(self.observation_space, obs) if ended else reached
         return Step(now, reached, rewards, terminated, truncated)
 
     def _check(self, index: int, obs: Any) -> None:
+        if isinstance(obs, np.ndarray) and obs.shape == self._shape:
+            return
         if wrong := mismatch(self.observation_space, obs):
+            where = f"environment {self._first + index}"
             when = _when(self._steps)
-            raise EnvError(
-                f"{self.name}: environment {index} does not keep to its space {when}: {wrong}"
-            )
+            raise EnvError(f"{self.name}: {where} does not keep to its space {when}: {wrong}")
 
     def close(self) -> None:
         """Closes every environment."""

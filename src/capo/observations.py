@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from capo.config import Config, UsageError
+from capo.nesting import parts_of
 from capo.normalize import RunningStats, as_float32
 
 HIDDEN = {"mlp": (64, 64), "cnn": (128,)}
@@ -178,25 +179,6 @@ def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | No
     if np.shape(obs) == shape:
         return None
     return f"an observation has shape {shape}, not {np.shape(obs)}"
-
-
-def stack(space: gym.Space, observations: list[Any]) -> Any:
-    """Several observations as one, each part with an axis in front."""
-    if isinstance(space, gym.spaces.Dict):
-        return {
-            key: stack(part, [obs[key] for obs in observations]) for key, part in parts_of(space)
-        }
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(
-            stack(part, [obs[key] for obs in observations]) for key, part in parts_of(space)
-        )
-    return np.stack(observations)
-
-
-def parts_of(space: gym.Space) -> list[tuple[Any, gym.Space]]:
-    """The keys and spaces that a Dict or Tuple is made of, in its order."""
-    parts = getattr(space, "spaces", {})
-    return list(parts.items() if isinstance(parts, dict) else enumerate(parts))
 
 
 def _front(space: gym.Space, obs: Any) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from capo.config import UsageError
 from capo.families import LOG_STD_MIN, Bernoulli, Categorical, DiagGaussian, MultiCategorical
 from capo.files import write_atomic
 from capo.model import Model
+from capo.nesting import parts_of
 from capo.normalize import EPSILON
-from capo.observations import parts_of, prepare
+from capo.observations import prepare
 
 OBSERVATIONS = 256
 SPREADS = (1.0, 1.0, 3.0, 30.0)

@@ -10,9 +10,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from capo.families import LOG_STD_MAX, LOG_STD_MIN, Bernoulli, Categorical, DiagGaussian
 from capo.model import Model, space_to_json
+from capo.nesting import parts_of
 from capo.networks import CNN, MLP
 from capo.normalize import CLIP, EPSILON, RunningStats
-from capo.observations import parts_of
 from capo.screen import version
 
 OPSET, IR_VERSION = 17, 8

@@ -17,8 +17,8 @@ from capo import onnx_graph  # noqa: E402
 from capo.cli import main  # noqa: E402
 from capo.config import UsageError  # noqa: E402
 from capo.model import blank_model, space_from_json  # noqa: E402
+from capo.nesting import stack  # noqa: E402
 from capo.normalize import RunningStats  # noqa: E402
-from capo.observations import stack  # noqa: E402
 from capo.onnx_export import OBSERVATIONS, TOLERANCE, export_onnx  # noqa: E402
 from probes import small  # noqa: E402
 
