@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -142,10 +142,15 @@ class Source:
     """Where a learner's environments come from."""
 
     name: str
-    make: Callable[[int, int], VectorEnv]
-    """(how many, seed) ↦ environments."""
+    make: "Maker"
     fixed: int | None
     """How many there are, if that is not ours to choose: they are the user's own, made once."""
+
+
+class Maker(Protocol):
+    """What makes environments; `workers` are meant for those of an id, to learn in."""
+
+    def __call__(self, count: int, seed: int, workers: int | None = 0, /) -> VectorEnv: ...
 
 
 def own_source(config: Config) -> Source:
@@ -154,7 +159,7 @@ def own_source(config: Config) -> Source:
 
 
 def _id_source(env_id: str, backend: str) -> Source:
-    return Source(env_id, lambda n, seed: make(env_id, n, seed, backend), None)
+    return Source(env_id, lambda n, seed, w=0: make(env_id, n, seed, backend, w), None)
 
 
 def source_for(config: Config, env: Any = None) -> Source:
@@ -176,12 +181,12 @@ def source_of(env: Any, backend: str = "auto") -> Source:
         return _pool_source(env)
     if isinstance(env, gym.vector.VectorEnv):
         name = _name(env)
-        return Source(name, lambda _, seed: GymnasiumVectorEnv(env, seed), env.num_envs)
+        return Source(name, lambda _, seed, *__: GymnasiumVectorEnv(env, seed), env.num_envs)
     if isinstance(env, gym.Env):
         name = _name(env)
-        return Source(name, lambda _, seed: GymnasiumEnv(lambda: env, 1, seed, name), 1)
+        return Source(name, lambda _, seed, *__: GymnasiumEnv(lambda: env, 1, seed, name), 1)
     if isinstance(env, VectorEnv):
-        return Source(type(env).__name__, lambda _, __: env, env.num_envs)
+        return Source(type(env).__name__, lambda *_: env, env.num_envs)
     if callable(env):
         return _factory_source(env)
     raise UsageError(
@@ -193,8 +198,8 @@ def source_of(env: Any, backend: str = "auto") -> Source:
 def timed(source: Source, seconds: float, hard: bool = False) -> Source:
     """The same environments with a limit, wherever they are made."""
 
-    def limited(count: int, seed: int) -> VectorEnv:
-        return TimedEnv(source.make(count, seed), source.name, seconds, hard)
+    def limited(count: int, seed: int, workers: int | None = 0) -> VectorEnv:
+        return TimedEnv(source.make(count, seed, workers), source.name, seconds, hard)
 
     return replace(source, make=limited)
 
@@ -206,7 +211,7 @@ def _factory_source(factory: Callable[[], Any]) -> Source:
         raise UsageError(f"the function must make a gymnasium.Env, it made {type(first).__name__}")
     name = _name(first)
     first.close()
-    return Source(name, lambda n, seed: GymnasiumEnv(factory, n, seed, name), None)
+    return Source(name, lambda n, seed, *_: GymnasiumEnv(factory, n, seed, name), None)
 
 
 def _pool_source(pool: Any) -> Source:
@@ -216,7 +221,7 @@ def _pool_source(pool: Any) -> Source:
     if not isinstance(pool, gym.vector.VectorEnv):
         raise UsageError('an EnvPool must speak Gymnasium: envpool.make(…, env_type="gymnasium")')
     name = type(pool).__name__.removesuffix("GymnasiumEnvPool")
-    return Source(name, lambda _, __: EnvPoolEnv(pool, name), settings["num_envs"])
+    return Source(name, lambda *_: EnvPoolEnv(pool, name), settings["num_envs"])
 
 
 def _name(env: Any) -> str:

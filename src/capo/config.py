@@ -73,6 +73,8 @@ class Config:
     """default: what we recommend; paper: the closest reading of the paper."""
     backend: Literal["auto", "envpool", "gymnasium"] = "auto"
     """Who steps the environments; auto takes EnvPool where it is installed and has the task."""
+    workers: int | None = None
+    """Processes that help step Gymnasium tasks; None: one for each other core (MuJoCo); 0: none."""
     diagnostics: int | None = None
     """Split every N-th update into signal and waste; None: ten and the last, evenly; 0: none."""
 
@@ -174,8 +176,9 @@ class Config:
             _in_range(self, name, 0.0, 1.0)
         _require(0 <= self.seed < 2**31, "seed", self.seed, f"between 0 and {2**31 - 1}")
         _require(self.distill_steps >= 0, "distill_steps", self.distill_steps, "at least 0")
-        if self.diagnostics is not None:
-            _require(self.diagnostics >= 0, "diagnostics", self.diagnostics, "at least 0")
+        for name in ("diagnostics", "workers"):
+            if (value := getattr(self, name)) is not None:
+                _require(value >= 0, name, value, "at least 0")
         if self.warmup_floor is not None:
             _require(math.isfinite(self.warmup_floor), "warmup_floor", self.warmup_floor, "finite")
         good = all(width >= 1 for width in self.hidden)

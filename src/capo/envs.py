@@ -7,6 +7,7 @@ observation where an episode ended, and `obs` is what to act on next.
 import contextlib
 import importlib
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ import numpy as np
 from capo.config import UsageError
 from capo.nesting import stack
 from capo.observations import mismatch
-from capo.registry import choose_backend, split_id
+from capo.registry import choose_backend, recipe_of, split_id
 
 
 class EnvError(RuntimeError):
@@ -68,11 +69,18 @@ class VectorEnv(Protocol):
 
 
 def make(
-    env_id: str, num_envs: int, seed: int, backend: str = "auto", **kwargs: Any
+    env_id: str,
+    num_envs: int,
+    seed: int,
+    backend: str = "auto",
+    workers: int | None = 0,
+    **kwargs: Any,
 ) -> "VectorEnv":
     """Builds `num_envs` copies of a registered environment on the backend asked for.
 
-    Imports no module for it: the id may come out of a file. See `import_module_of`.
+    `workers` are processes that step a share of Gymnasium's (None: what suits the task); EnvPool
+    has threads of its own. Imports no module for the id: it may come out of a file. See
+    `import_module_of`.
     """
 
     def factory() -> gym.Env:
@@ -81,7 +89,27 @@ def make(
     with quiet():
         if choose_backend(env_id, backend) == "envpool":
             return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
-        return GymnasiumEnv(factory, num_envs, seed, name=env_id)
+        count = workers_for(env_id, workers, num_envs)
+        if not count:
+            return GymnasiumEnv(factory, num_envs, seed, name=env_id)
+        from capo.processes import ProcessEnv
+
+        return ProcessEnv(env_id, recipe_of(env_id, kwargs), num_envs, seed, count)
+
+
+def workers_for(env_id: str, workers: int | None, num_envs: int) -> int:
+    """How many processes are to help this one with a Gymnasium task; None: as many as it pays for.
+
+    That is one for each other core if the task is one of Gymnasium's own in MuJoCo, else none.
+    """
+    posix = os.name == "posix" and bool(sys.executable)
+    if workers and not posix:
+        raise UsageError("--workers needs a system that can share memory; leave it out")
+    if workers is None:
+        entry = gym.spec(split_id(env_id)[1]).entry_point
+        heavy = isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco")
+        workers = available_cores() - 1 if heavy and posix else 0
+    return min(workers, num_envs - 1)
 
 
 @contextlib.contextmanager

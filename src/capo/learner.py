@@ -55,6 +55,8 @@ class Algorithm:
         source = source_of(env, fields.get("backend", Config.backend))
         if source.fixed is not None:
             fields = _sized(source.fixed, fields)
+        if fields.get("workers") and not isinstance(env, str):
+            raise UsageError("workers can step only what they can make, so env must be an id")
         network: Any = POLICIES.get(policy, policy)
         config = Config(source.name, algo=self.algo, seed=seed, network=network, **fields)
         self._begin(resolve(config), source)
@@ -178,8 +180,9 @@ class Algorithm:
     def _open(self) -> VectorEnv:
         """The environments that are learned in, made when they are first needed."""
         if self._env is None:
-            env = self._source.make(self._config.num_envs, self._config.seed)
-            self._env = encoded(env, self._config)
+            config = self._config
+            env = self._source.make(config.num_envs, config.seed, config.workers)
+            self._env = encoded(env, config)
         return self._env
 
     def _start(self) -> Generation | None:
@@ -232,7 +235,8 @@ class Algorithm:
         model = Model.load(find_model(path))
         cls._check_algo(model, path)
         learner = cls.__new__(cls)
-        learner._begin(model.config, own_source(model.config))
+        # How many processes are good is a matter of the machine, not of a file.
+        learner._begin(model.config.replace(workers=None), own_source(model.config))
         learner._model = model
         learner._last = _first(model)
         learner._stale = True
@@ -275,7 +279,7 @@ class Algorithm:
         source = source_of(env, self._config.backend)
         fields = {} if source.fixed is None else _sized(source.fixed, {})
         config = self._config.replace(env_id=source.name, **fields)
-        made = source.make(config.num_envs, config.seed)
+        made = source.make(config.num_envs, config.seed, config.workers)
         check_fit(self._model, made.observation_space, made.action_space, source.name)
         if self._env is not None and self._source.fixed is None:
             self._env.close()

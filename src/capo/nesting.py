@@ -1,6 +1,6 @@
 """Observations made of parts: a Dict or Tuple of arrays, of Dicts, of Tuples."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +13,9 @@ def parts_of(space: gym.Space) -> list[tuple[Any, gym.Space]]:
     return list(parts.items() if isinstance(parts, dict) else enumerate(parts))
 
 
-def stack(space: gym.Space, observations: list[Any], join: Callable[..., Any] = np.array) -> Any:
+def stack(
+    space: gym.Space, observations: Sequence[Any], join: Callable[..., Any] = np.array
+) -> Any:
     """Several observations as one, each part with an axis in front (or joined as `join` does)."""
     if not isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         return join(observations)

@@ -36,6 +36,8 @@ FIXED = (
 """What a run cannot change on its way: its method, the size of a batch, the networks."""
 ELSEWHERE = ("env_id", "seed", "backend")
 """What the way of the environments since their last reset does not fit, once it changes."""
+FREE = ("workers",)
+"""What may be different each time: it is no part of what a run is."""
 Say = Callable[[str], None]
 
 
@@ -118,7 +120,7 @@ def _check_changes(folder: Path, changed: dict[str, list[Any]], override: bool) 
         raise UsageError(
             f"{' '.join(fixed)} cannot change within a run ({listed}); begin a new one"
         )
-    if changed and not override:
+    if set(changed) - set(FREE) and not override:
         raise UsageError(
             f"{folder} has another configuration: {listed}; leave that out, or add --override"
         )

@@ -130,6 +130,20 @@ class Alarm:
         if Alarm.current is not None:
             Alarm.current._running = False
 
+    @staticmethod
+    @contextlib.contextmanager
+    def paused() -> Iterator[None]:
+        """Stops the clock of the call under way for what is no part of it; it then begins anew."""
+        alarm = Alarm.current
+        seconds = alarm._seconds if alarm is not None and alarm._running else 0
+        if seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            yield
+        finally:
+            if seconds:
+                signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+
     def _late(self, _: int, __: FrameType | None) -> None:
         # The signal may have been under way when the call came back.
         if self._running:

@@ -10,10 +10,10 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from capo.adapters import encoded
+from capo.adapters import encoded, own_source
 from capo.config import Config, UsageError
 from capo.diagnostics import diagnose, diagnosed, experience
-from capo.envs import VectorEnv, make
+from capo.envs import VectorEnv
 from capo.experts import prepare_devices
 from capo.faults import PATIENCE, check_kept, kept_in_a_row
 from capo.methods import method_of, resolve, warmup_of
@@ -107,7 +107,7 @@ def generations(
     prepare_devices()
     made = env
     if made is None:
-        made = make(config.env_id, config.num_envs, config.seed, config.backend)
+        made = own_source(config).make(config.num_envs, config.seed, config.workers)
     config = settle(config, made.observation_space)
     timed = TimedEnv(encoded(made, config), config.env_id, env_timeout, end_process)
     try:

@@ -115,7 +115,7 @@ def _beside() -> jax.Device:
 def _static(config: Config) -> Config:
     """Blanks what the compiled program does not depend on, so that equal programs are shared."""
     fixed = {"seed": 0, "total_steps": config.batch_size, "learning_rate": 1.0, "warmup": 0.0}
-    names = ("backend", "warmup_floor", "network", "hidden", "activation", "frame_stack")
+    names = ("backend", "workers", "warmup_floor", "network", "hidden", "activation", "frame_stack")
     same = {name: getattr(Config, name) for name in names}
     return config.replace(env_id="", diagnostics=0, **fixed, **same)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Iterable
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -33,9 +34,14 @@ def culprits(env: Any, error: Exception) -> tuple[list[int], str]:
     if dead := [i for i, process in enumerate(env.processes) if process.sentinel in ended]:
         for i in dead:
             env.processes[i].join()
-        codes = sorted({str(env.processes[i].exitcode) for i in dead})
-        return dead, f"the worker process ended (exit code {', '.join(codes)})"
+        return dead, gone([env.processes[i].exitcode for i in dead])
     return _silent(env) if isinstance(error, EnvTimeoutError) else [], ""
+
+
+def gone(codes: Iterable[int | None]) -> str:
+    """Why nothing more comes from workers that ended with these codes."""
+    listed = ", ".join(sorted({str(code) for code in codes}))
+    return f"the worker process ended (exit code {listed})"
 
 
 def _silent(env: AsyncVectorEnv) -> list[int]:

@@ -35,10 +35,11 @@ def import_typed(env_id: str, words: list[str]) -> None:
 def newest_run(run_dir: Path | None, config: Config) -> Path | None:
     """The run that `auto` means: `run_dir`, or the newest unfinished one of this configuration."""
     from capo.methods import resolve
-    from capo.resuming import saved_config
+    from capo.resuming import FREE, saved_config
 
+    free = {name: getattr(config, name) for name in FREE}
     for folder in _candidates(run_dir):
-        if run_dir is not None or saved_config(folder) == resolve(config):
+        if run_dir is not None or saved_config(folder).replace(**free) == resolve(config):
             return folder
     return None
 

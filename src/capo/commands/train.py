@@ -129,8 +129,7 @@ def _open(
     console: "Console",
 ) -> "tuple[RunFolder, Generation | None, VectorEnv]":
     """The run folder, the generation to go on from, and the environments, ready to learn in."""
-    from capo.adapters import encoded
-    from capo.envs import make
+    from capo.adapters import encoded, own_source
     from capo.methods import resolve
     from capo.observations import settle
     from capo.registry import import_module_of
@@ -144,11 +143,11 @@ def _open(
     if begun is None:
         check_free(folder)
         import_module_of(config.env_id)
-    env = make(config.env_id, config.num_envs, config.seed, config.backend)
+    env = own_source(config).make(config.num_envs, config.seed, config.workers)
     try:
         config = settle(config, env.observation_space)
-        env = encoded(env, config)
         console.print(_headline(config, env))
+        env = encoded(env, config)
         with console.status("compiling"):
             seconds = compile_generation(config, env.observation_space, env.action_space)
         console.print(f"compiling took {seconds:.1f} s")
@@ -220,7 +219,14 @@ def _headline(config: Config, env: "VectorEnv") -> str:
     batch = f"{config.num_envs}×{config.num_steps} samples × {config.generations} generations"
     seen, done = (space.shape or space for space in (env.observation_space, env.action_space))
     spaces = f"obs {seen}, act {done}"
-    return f"{found} | {config.env_id} on {env.backend}, {spaces} | {config.algo} {sizes}, {batch}"
+    where = f"{env.backend}{_processes(env)}"
+    return f"{found} | {config.env_id} on {where}, {spaces} | {config.algo} {sizes}, {batch}"
+
+
+def _processes(env: "VectorEnv") -> str:
+    """How many processes step the environments, if it is not this one alone."""
+    workers = getattr(env, "workers", 0)
+    return f" in {workers + 1} processes" if workers else ""
 
 
 def _theorem(rows: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from capo.config import PRESETS, Config
 from capo.format import NOTHING, compact
 from capo.records import Record
 
-NOT_A_SETTING = {"env_id", "algo", "seed", "total_steps", "diagnostics", "backend"}
+NOT_A_SETTING = {"env_id", "algo", "seed", "total_steps", "diagnostics", "backend", "workers"}
 """What may differ between the seeds of one group (or is what the groups are named after)."""
 OF_THE_METHOD = ("base_optimizer", "carry", "delta", "distill", "diversity", "experts",
                  "line_search", "trpo_", "warmup")  # fmt: skip
