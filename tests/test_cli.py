@@ -262,7 +262,7 @@ def test_help_names_every_verb_and_flag(capsys):
     flags = """experts epochs minibatches num-envs num-steps learning-rate anneal-lr gamma
         gae-lambda clip entropy-coef vf-coef max-grad-norm target-kl delta warmup warmup-floor carry
         base-optimizer trpo-delta trpo-damping trpo-cg-iters diversity hidden state-dependent-std
-        backend preset line-search distill algo seed run-dir"""
+        backend workers preset line-search distill algo seed run-dir"""
     assert [flag for flag in flags.split() if f"--{flag}" not in text] == []
     assert "-n STEPS" in text
 

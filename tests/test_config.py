@@ -51,6 +51,7 @@ def test_any_text_is_a_number_of_steps_or_a_usage_error(text):
         ({"gamma": 1.5}, "--gamma is 1.5; it must be between 0 and 1"),
         ({"warmup": 2.0}, "--warmup is 2.0; it must be between 0 and 1"),
         ({"target_kl": math.inf}, "--target-kl is inf; it must be a finite number at least 0"),
+        ({"workers": -1}, "--workers is -1; it must be at least 0"),
         ({"seed": -1}, "--seed is -1; it must be between 0 and 2147483647"),
         ({"hidden": (8, 0)}, "--hidden is (8, 0); it must be widths of at least 1"),
         ({"warmup_floor": math.nan}, "--warmup-floor is nan; it must be finite"),

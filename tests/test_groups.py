@@ -38,8 +38,8 @@ def test_settings_that_differ_are_never_mixed(tmp_path):
     ]
 
 
-def test_seed_length_backend_and_diagnostics_do_not_split(tmp_path):
-    make_run(tmp_path / "a", seed=1, backend="gymnasium", diagnostics=0)
+def test_seed_length_backend_workers_and_diagnostics_do_not_split(tmp_path):
+    make_run(tmp_path / "a", seed=1, backend="gymnasium", diagnostics=0, workers=2)
     make_run(tmp_path / "b", seed=2, backend="envpool", diagnostics=3, total_steps=500_000)
     assert labels(tmp_path) == [("CartPole-v1", "ppo")]
     assert "CartPole-v1, ppo: runs of 500k and 1M steps are in one group" in notes(tmp_path)

@@ -70,6 +70,19 @@ def assert_ended_alike(first, second):
     assert results[0] == results[1]
 
 
+def test_the_number_of_workers_may_change(killed, tmp_path, capsys):
+    words = ["--backend", "gymnasium", "--workers"]
+    assert main([*TRAIN, *words, "2", "--run-dir", "whole"]) == 0
+    assert "CartPole-v1 on gymnasium in 2 processes" in capsys.readouterr().out
+    run = killed(*words, "1", "--run-dir", "run", "--checkpoint-every", "2", after=3)
+    assert main([*TRAIN, *words, "0", "--run-dir", "run", "--resume", "auto"]) == 0
+    said = capsys.readouterr().out
+    assert "CartPole-v1 on gymnasium, obs" in said
+    assert "begin new episodes" not in said
+    assert json.loads((run / "config.json").read_text())["workers"] == 0
+    assert_ended_alike(run, tmp_path / "whole")
+
+
 def test_a_killed_run_goes_on_and_ends_as_it_would_have(killed, uninterrupted, capsys):
     run = killed("--run-dir", "run", "--checkpoint-every", "2", after=3)
     assert read(run).status == "killed"

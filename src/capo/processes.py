@@ -8,7 +8,6 @@ what multiprocessing starts otherwise imports the user's script again.
 import contextlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -154,7 +153,8 @@ class ProcessEnv:
         try:
             line = hear(worker.channel)
         except EnvTimeoutError as error:
-            which = [i for each in self._workers if not _answered(each) for i in _busy(each)]
+            busy = [each for each in self._workers if each.arrays.turn[0] >= 0] or [worker]
+            which = [i for each in busy for i in _with(each)]
             raise EnvError(failed(self.name, which, self._steps, error)) from error
         if line == DONE:
             return
@@ -172,7 +172,7 @@ class ProcessEnv:
         with contextlib.suppress(subprocess.TimeoutExpired):
             worker.process.wait(PATIENCE)
         why = gone([worker.process.returncode])
-        return failed(self.name, _busy(worker), self._steps, EOFError(), why)
+        return failed(self.name, _with(worker), self._steps, EOFError(), why)
 
     def close(self) -> None:
         """Closes the environments and ends the workers, also those that are stuck."""
@@ -224,11 +224,7 @@ def _see(worker: Worker, space: gym.Space) -> None:
     worker.answer = Step(worker.obs, next_obs, arrays.reward, *flags)
 
 
-def _answered(worker: Worker) -> bool:
-    return bool(select.select([worker.channel], [], [], 0)[0])
-
-
-def _busy(worker: Worker) -> list[int]:
+def _with(worker: Worker) -> list[int]:
     """The environment that a worker is busy with, or all of them if that is not known."""
     turn = int(worker.arrays.turn[0])
     return [worker.which[turn]] if turn >= 0 else list(worker.which)

@@ -4,6 +4,7 @@
 memory that both share.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -28,6 +29,12 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # whoever started this decides when it ends
     _end_with_the_other(sys.stdin.fileno())
     channel, file = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    with contextlib.suppress(ConnectionError):
+        _serve(channel, file)
+
+
+def _serve(channel: socket.socket, file: int) -> None:
+    """Makes what it is told to, and steps it as often as it is told to."""
     if not (line := hear(channel)):
         return
     asked = json.loads(line)
