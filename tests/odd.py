@@ -96,5 +96,11 @@ class Fault(gym.Env):
         ctypes.PyDLL(None).sleep(FOR_EVER)
 
 
+class Text(Fault):
+    """Says words."""
+
+    observation_space = gym.spaces.Text(5)
+
+
 gym.register("Parts-v0", Parts, disable_env_checker=True)
 gym.register("Fault-v0", "odd:Fault", disable_env_checker=True)

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from capo import PPO, EnvError, UsageError
-from capo.envs import GymnasiumEnv, make, workers_for
+from capo.envs import GymnasiumEnv, make
 from capo.processes import ProcessEnv
-from capo.registry import import_module_of, recipe_of
+from capo.recipes import recipe_of, workers_for
+from capo.registry import import_module_of
 from capo.timeouts import TimedEnv
 from odd import Fault
 from test_adapters import leaves
@@ -140,6 +141,9 @@ def test_after_an_error_a_reset_begins_anew():
             said_by(each)
         assert_same(env.reset(), other.reset())
         assert_same(env.step(np.zeros(4, int)).obs, other.step(np.zeros(4, int)).obs)
+        said_by(env)
+        with pytest.raises(EnvError, match="have to be reset first"):
+            env.step(np.zeros(4, int))
 
 
 def test_what_cannot_be_handed_on_is_told():
@@ -305,6 +309,15 @@ def test_tasks_that_cannot_be_made_elsewhere_are_refused(entry, kwargs, why):
     assert recipe_of("odd:Parts-v0", {"a": [1, None]})["kwargs"] == {"a": [1, None]}
 
 
+def test_observations_of_no_fixed_size_are_refused():
+    gym.register("Text-v0", "odd:Text")
+    try:
+        with pytest.raises(UsageError, match=r"Text-v0: Text.* has no fixed size, so --workers"):
+            make("Text-v0", 2, 0, "gymnasium", 1)
+    finally:
+        del gym.registry["Text-v0"]
+
+
 def test_a_task_that_only_this_process_can_make_is_told(monkeypatch):
     gym.register("Local-v0", "odd:Local")
     monkeypatch.setattr("odd.Local", Fault, raising=False)
@@ -318,12 +331,13 @@ def test_a_task_that_only_this_process_can_make_is_told(monkeypatch):
 
 
 def test_as_many_as_there_are_other_cores_for_mujoco(monkeypatch):
-    monkeypatch.setattr("capo.envs.available_cores", lambda: 4)
+    monkeypatch.setattr("capo.recipes.available_cores", lambda: 4)
     tasks = ("Hopper-v4", "Humanoid-v5", "CartPole-v1", "odd:Fault-v0")
     assert [workers_for(task, None, 8) for task in tasks] == [3, 3, 0, 0]
     assert [workers_for("Hopper-v4", None, envs) for envs in (1, 2, 3)] == [0, 1, 2]
     assert workers_for("CartPole-v1", 2, 8) == 2
-    monkeypatch.setattr("capo.envs.available_cores", lambda: 1)
+    assert workers_for("Hopper-v4", None, 8, {"healthy_z_range": (0.7, 2.0)}) == 0
+    monkeypatch.setattr("capo.recipes.available_cores", lambda: 1)
     assert workers_for("Hopper-v4", None, 8) == 0
 
 

@@ -7,7 +7,6 @@ observation where an episode ended, and `obs` is what to act on next.
 import contextlib
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -18,7 +17,7 @@ import numpy as np
 from capo.config import UsageError
 from capo.nesting import stack
 from capo.observations import mismatch
-from capo.registry import choose_backend, recipe_of, split_id
+from capo.registry import choose_backend, split_id
 
 
 class EnvError(RuntimeError):
@@ -82,6 +81,8 @@ def make(
     has threads of its own. Imports no module for the id: it may come out of a file. See
     `import_module_of`.
     """
+    from capo.processes import ProcessEnv
+    from capo.recipes import recipe_of, workers_for
 
     def factory() -> gym.Env:
         return gym.make(split_id(env_id)[1], **kwargs)
@@ -89,27 +90,10 @@ def make(
     with quiet():
         if choose_backend(env_id, backend) == "envpool":
             return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
-        count = workers_for(env_id, workers, num_envs)
+        count = workers_for(env_id, workers, num_envs, kwargs)
         if not count:
             return GymnasiumEnv(factory, num_envs, seed, name=env_id)
-        from capo.processes import ProcessEnv
-
         return ProcessEnv(env_id, recipe_of(env_id, kwargs), num_envs, seed, count)
-
-
-def workers_for(env_id: str, workers: int | None, num_envs: int) -> int:
-    """How many processes are to help this one with a Gymnasium task; None: as many as it pays for.
-
-    That is one for each other core if the task is one of Gymnasium's own in MuJoCo, else none.
-    """
-    posix = os.name == "posix" and bool(sys.executable)
-    if workers and not posix:
-        raise UsageError("--workers needs a system that can share memory; leave it out")
-    if workers is None:
-        entry = gym.spec(split_id(env_id)[1]).entry_point
-        heavy = isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco")
-        workers = available_cores() - 1 if heavy and posix else 0
-    return min(workers, num_envs - 1)
 
 
 @contextlib.contextmanager

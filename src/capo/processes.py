@@ -25,12 +25,10 @@ from capo.config import UsageError
 from capo.envs import EnvError, EnvTimeoutError, GymnasiumEnv, Step, failed
 from capo.exchange import DONE, STEP, Arrays, hear, new_memory, say
 from capo.nesting import leaves, nest, stack
+from capo.recipes import Recipe
 from capo.registry import split_id
 from capo.timeouts import Alarm
 from capo.workers import PATIENCE, gone
-
-Recipe = dict[str, Any]
-"""What another process needs in order to make a task: its specification and arguments, as JSON."""
 
 
 @dataclass
@@ -124,8 +122,11 @@ class ProcessEnv:
 
     def step(self, actions: np.ndarray) -> Step:
         """Steps each environment once and begins a new episode where one ended."""
+        actions = np.asarray(actions)
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+        if not self._ready:
+            raise EnvError(f"{self.name}: the environments have to be reset first")
         self._steps += 1
         with self._careful():
             for worker in self._workers:
@@ -145,6 +146,7 @@ class ProcessEnv:
             yield
         except BaseException:
             Alarm.stand_down()
+            self._ready = False
             end(self._workers, patience=0)
             raise
 
@@ -176,6 +178,7 @@ class ProcessEnv:
 
     def close(self) -> None:
         """Closes the environments and ends the workers, also those that are stuck."""
+        self._ready = False
         end(self._workers)
         self._own.close()
 

@@ -1,16 +1,12 @@
 """Which tasks there are: the ids of Gymnasium and EnvPool, and modules that register more."""
 
-import dataclasses
 import difflib
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 import sys
-from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
 
 from capo.config import UsageError
 
@@ -91,39 +87,6 @@ def _register_installed(env_id: str) -> None:
     for point in importlib.metadata.entry_points(group="gymnasium.envs"):
         if point.name in ("__root__", env_id.split("/")[0]):
             point.load()()
-
-
-def recipe_of(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What another process needs in order to make a task: its specification and arguments, as JSON.
-
-    Only for what says everything about the task: an entry point that can be imported, and values
-    that come back from JSON as they were.
-    """
-    try:
-        spec = gym.spec(split_id(env_id)[1])
-        entry, wrappers = _importable(spec.entry_point), tuple(spec.additional_wrappers)
-        changes = {"entry_point": entry, "additional_wrappers": wrappers}
-        plain = dataclasses.replace(spec, vector_entry_point=None, **changes)
-        text, again = plain.to_json(), json.loads(json.dumps(kwargs))
-        if EnvSpec.from_json(text) != plain or again != kwargs:
-            raise ValueError("its arguments are no JSON")
-    except (TypeError, ValueError, AttributeError) as error:
-        raise UsageError(
-            f"{env_id} cannot be made in another process ({error}); "
-            "without --workers it is stepped in this one"
-        ) from error
-    return {"spec": text, "kwargs": kwargs}
-
-
-def _importable(entry: Any) -> str:
-    """An entry point as `module:name`; one in a script cannot be imported from elsewhere."""
-    path = entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
-    module, _, name = path.partition(":")
-    if module == "__main__":
-        raise ValueError("it is part of the script")
-    if entry is not path and getattr(sys.modules.get(module), name, None) is not entry:
-        raise ValueError(f"{path} is not to be found by its name")
-    return path
 
 
 def _nearest(env_id: str) -> str:
