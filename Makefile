@@ -3,7 +3,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: train test test-slow test-peers test-browser lint format docs docs-serve learning spaces diagnostics faults \
-  bench-acting bench-diagnostics clean
+  bench bench-acting bench-diagnostics clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
@@ -56,6 +56,11 @@ diagnostics: .venv/.installed-dev
 faults: .venv/.installed-dev
 	$(BIN)/python benchmarks/reliability.py
 
+# Seconds a generation beside Stable-Baselines3, SBX and SB3-contrib: half an hour on two cores,
+# which should have nothing else to do.
+bench: .venv/.installed-bench
+	$(BIN)/python benchmarks/speed.py
+
 bench-diagnostics: .venv/.installed-dev
 	$(BIN)/python benchmarks/cost.py
 
@@ -78,6 +83,11 @@ bench-acting: .venv/.installed-dev
 .venv/.installed-peers: .venv/.installed-dev
 	@echo "installing Stable-Baselines3, ONNX Runtime, W&B and Trackio into .venv"
 	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio]'
+	@touch $@
+
+.venv/.installed-bench: .venv/.installed-dev
+	@echo "installing Stable-Baselines3, SB3-contrib and SBX into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[bench]'
 	@touch $@
 
 .venv/.installed-spaces: .venv/.installed-dev

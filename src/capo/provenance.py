@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from capo.envs import available_cores
 PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
 
 
-def versions() -> dict[str, str | None]:
+def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
     """Installed versions of what decides a run's numbers; None for what is not installed."""
     found: dict[str, str | None] = {}
-    for name in PACKAGES:
+    for name in packages:
         try:
             found[name.removesuffix("-rl")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

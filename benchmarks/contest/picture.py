@@ -1,0 +1,87 @@
+"""The picture of the results: where everyone's generation goes."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from contest.cases import CONTRIB_TRPO, PHYSICS, SB3, SB3_SUBPROC, SBX, TASKS, UPDATE, WHOLE
+from contest.measured import Measured, fastest, median
+
+COLORS = {
+    "acting and physics": "#9aa5b1",
+    "update": "#c98b6b",
+    "physics": "#5b6b7b",
+    "acting": "#aab7c4",
+    "advantage": "#f2d06b",
+    "experts": "#e8871e",
+    "merging": "#b2182b",
+    "critic": "#2166ac",
+    "rest of the update": "#cccccc",
+}
+MERGING = ("aggregation", "distillation", "line search")
+Bar = dict[str, float]
+
+
+def draw(path: Path, measured: Measured) -> None:
+    """A panel a task: a bar for each contestant, and the limit that the physics sets."""
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    for axes, env in zip(figure.subplots(2, 2).flat, TASKS, strict=True):
+        _panel(axes, measured, env)
+    handles = [Patch(color=color, label=part) for part, color in COLORS.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=110)
+
+
+def _panel(axes: Axes, measured: Measured, env: str) -> None:
+    rows = bars(measured, env)
+    labels = list(rows)
+    for row, bar in enumerate(rows.values()):
+        left = 0.0
+        for part, seconds in bar.items():
+            axes.barh(row, seconds, left=left, color=COLORS[part], height=0.72)
+            left += seconds
+        said = f"{left:.2f} s" if bar else "not run"
+        axes.annotate(said, (left, row), (4, 0), textcoords="offset points", va="center", size=9)
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    if limit := median(measured, f"main-{env}", PHYSICS):
+        axes.axvline(limit, color="black", lw=1, ls=":")
+        place = (limit, len(rows) - 0.42)
+        axes.annotate(" physics alone", place, size=8, va="bottom")
+    axes.set_title(env, fontsize=11, loc="left")
+    axes.set_xlabel("seconds a generation", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.13)
+
+
+def bars(measured: Measured, env: str) -> dict[str, Bar]:
+    """The parts of each contestant's generation in seconds; empty for what was not run."""
+    heat = f"main-{env}"
+    others = {
+        "SB3 PPO": fastest(measured, heat, (SB3, SB3_SUBPROC)),
+        "SBX PPO": SBX,
+        "SB3-contrib TRPO": CONTRIB_TRPO,
+    }
+    found = {label: _of_peer(measured, heat, name) for label, name in others.items()}
+    return found | {f"capo's {algo}": _of_ours(measured, env, algo) for algo in WHOLE}
+
+
+def _of_peer(measured: Measured, heat: str, name: str) -> Bar:
+    collect, whole = (median(measured, heat, name, key) for key in ("collect", "seconds"))
+    if collect is None or whole is None:
+        return {}
+    return {"acting and physics": collect, "update": whole - collect}
+
+
+def _of_ours(measured: Measured, env: str, algo: str) -> Bar:
+    """By the parts' own times, up to the time of the whole."""
+    keys = ("physics", "acting", "update", *UPDATE)
+    found = {key: median(measured, f"split-{env}", algo, key) or 0.0 for key in keys}
+    if not found["physics"]:
+        return {}
+    bar = {key: found[key] for key in ("physics", "acting", "advantage", "experts")}
+    bar |= {"merging": sum(found[key] for key in MERGING), "critic": found["critic"]}
+    parts = sum(found[key] for key in UPDATE)
+    return bar | {"rest of the update": max(0.0, found["update"] - parts)}
