@@ -108,8 +108,8 @@ def memory(threads: int) -> Heat:
     """Whose memory is looked at; one after the other."""
     found = [
         ours("ppo", TASK, algo="ppo"),
-        ours("capo, K = 4", TASK, algo="capo"),
-        ours("capo, K = 32", TASK, algo="capo", experts=32),
+        ours("capo K = 4", TASK, algo="capo"),
+        ours("capo K = 32", TASK, algo="capo", experts=32),
         *(one for one in peers(TASK, threads) if one.name in (SB3, SBX)),
     ]
     return Heat("memory", found)

@@ -72,14 +72,17 @@ class Worker:
 
     def close(self) -> None:
         """Ends it, and whatever it has started."""
-        assert self._process.stdin is not None
+        asked, out = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert out is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+            asked.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        out.close()
 
 
 def in_turns(heat: Heat, size: Size, logs: Path) -> Found:

@@ -45,15 +45,15 @@ def _panel(axes: Axes, measured: Measured, env: str) -> None:
         said = f"{left:.2f} s" if bar else "not run"
         axes.annotate(said, (left, row), (4, 0), textcoords="offset points", va="center", size=9)
     axes.set_yticks(range(len(rows)), labels)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_ylim(len(rows) - 0.4, -1.0)
     if limit := median(measured, f"main-{env}", PHYSICS):
         axes.axvline(limit, color="black", lw=1, ls=":")
-        place = (limit, len(rows) - 0.42)
-        axes.annotate(" physics alone", place, size=8, va="bottom")
+        axes.annotate(" physics alone", (limit, -0.7), size=8, va="center")
     axes.set_title(env, fontsize=11, loc="left")
     axes.set_xlabel("seconds a generation", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.13)
+    axes.set_xlim(left=0)
 
 
 def bars(measured: Measured, env: str) -> dict[str, Bar]:
@@ -76,12 +76,14 @@ def _of_peer(measured: Measured, heat: str, name: str) -> Bar:
 
 
 def _of_ours(measured: Measured, env: str, algo: str) -> Bar:
-    """By the parts' own times, up to the time of the whole."""
+    """By the parts' own times; shortened alike where they overlap in the whole."""
     keys = ("physics", "acting", "update", *UPDATE)
     found = {key: median(measured, f"split-{env}", algo, key) or 0.0 for key in keys}
     if not found["physics"]:
         return {}
-    bar = {key: found[key] for key in ("physics", "acting", "advantage", "experts")}
-    bar |= {"merging": sum(found[key] for key in MERGING), "critic": found["critic"]}
     parts = sum(found[key] for key in UPDATE)
-    return bar | {"rest of the update": max(0.0, found["update"] - parts)}
+    fit = min(1.0, found["update"] / parts) if parts else 1.0
+    bar = {key: fit * found[key] for key in ("advantage", "experts")}
+    bar |= {"merging": fit * sum(found[key] for key in MERGING), "critic": fit * found["critic"]}
+    collect = {key: found[key] for key in ("physics", "acting")}
+    return {**collect, **bar, "rest of the update": found["update"] - fit * parts}

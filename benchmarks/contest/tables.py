@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from capo.format import figure
 from capo.methods import METHODS
 from contest import cases
 from contest.cases import CONTRIB_TRPO, SB3, SB3_SUBPROC, SBX, SCALED, TASKS, UPDATE, WHOLE, Size
@@ -26,7 +27,7 @@ def cell(measured: Measured, heat: str, name: str, key: str = "seconds") -> str:
     if not len(values):
         return NOT_RUN
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
-    return f"{middle:.3g} ({low:.3g}–{high:.3g})"
+    return f"{figure(middle)} ({figure(low, middle)}–{figure(high, middle)})"
 
 
 def where(measured: Measured) -> str:
@@ -39,9 +40,9 @@ def where(measured: Measured) -> str:
     versions = ", ".join(f"{n} {v}" for n, v in newest["versions"].items() if v)
     lines = [
         f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))} on {newest['cores']} cores "
-        f"of an {newest['cpu']}, {newest['system']}, with {versions}. No GPU was measured. "
-        f"PyTorch has {torch_threads(measured)} of 1 and {newest['cores']} threads, "
-        f"the faster for SB3's PPO here: {_threads(measured)}."
+        f"({newest['cpu']}, {newest['system']}) with {versions}. No GPU was measured. "
+        f"Threads of PyTorch: {torch_threads(measured)}, which suits SB3's PPO best here "
+        f"({_threads(measured)})."
     ]
     if any(stamp != newest for stamp in stamps):
         lines.append("Some parts are from another machine or other versions; measure them again.")
@@ -121,7 +122,7 @@ def memory(measured: Measured) -> str:
             # The list begins after the warmup, whose generations count.
             at = len(private) - 1 - (late - early)
             cells = [f"{mb:.0f}" for mb in (found["peak"], private[max(at, 0)], private[-1])]
-        rows.append([name, *cells])
+        rows.append([_ours(name), *cells])
     return table(
         ["MB", "peak, resident", f"private, generation {early}", f"private, generation {late}"],
         rows or [[NOT_RUN] * 4],
@@ -130,9 +131,19 @@ def memory(measured: Measured) -> str:
 
 def width(measured: Measured) -> str:
     """More experts, beside plain PPO."""
-    rows = [["`ppo`", cell(measured, "width", "ppo"), ""]]
-    rows += [[f"K = {k}", *_pair(measured, "width", ("capo-avg", "capo"), k)] for k in cases.WIDTHS]
-    return table(["seconds a generation", "`capo-avg`", "`capo`"], rows)
+    rows = [["`ppo`", cell(measured, "width", "ppo"), "", "", ""]]
+    for k in cases.WIDTHS:
+        cells = []
+        for name in (f"capo-avg {k}", f"capo {k}"):
+            cells += [cell(measured, "width", name), _over(measured, name)]
+        rows.append([f"K = {k}", *cells])
+    over = "over `ppo`"
+    return table(["seconds a generation", "`capo-avg`", over, "`capo`", over], rows)
+
+
+def _over(measured: Measured, name: str) -> str:
+    found, ppo = (median(measured, "width", one) for one in (name, "ppo"))
+    return f"{found / ppo:.2f}" if found and ppo else NOT_RUN
 
 
 def envs(measured: Measured) -> str:
