@@ -46,6 +46,9 @@ HEADINGS = {
 }
 """The marks of the page, what is written between them, and the heading in the results."""
 
+JUDGED = {"main": "ratios", "width": "others", "start": "others"}
+"""The table of targets that a part has some in."""
+
 
 def jobs(part: str, size: Size, folder: Path) -> Iterator[tuple[str, Callable[[], Found]]]:
     """The heats of a part, by name; threads are measured before what depends on them."""
@@ -133,7 +136,8 @@ def main() -> None:
     found = kept(folder)
     if not asked.short:
         write(found)
-    print("\n\n".join(text for mark, text in sections(found).items() if mark in (*parts, "ratios")))
+    shown = {"failures", *parts, *(JUDGED[part] for part in parts if part in JUDGED)}
+    print("\n\n".join(text for mark, text in sections(found).items() if mark in shown))
 
 
 if __name__ == "__main__":
