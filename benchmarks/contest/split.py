@@ -13,12 +13,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from capo.backend import prepare_backend
 from capo.config import Config
 from capo.consensus import Experts
 from capo.critic import fit_critic
 from capo.distill import distill, line_search
 from capo.envs import make
-from capo.experts import permutations, prepare_devices, shares, train_experts
+from capo.experts import permutations, shares, train_experts
 from capo.methods import method_of, resolve
 from capo.observations import settle
 from capo.rollout import Collector, collect
@@ -48,7 +49,7 @@ class Clock:
 
 def split(env_id: str, settings: dict[str, Any]) -> Iterator[dict[str, float]]:
     """Seconds of each part of each generation, and of the whole update call."""
-    prepare_devices()
+    prepare_backend()
     config = resolve(config_of(env_id, settings))
     env: Any = Clock(make(config.env_id, config.num_envs, config.seed, config.backend))
     config = settle(config, env.observation_space)

@@ -64,5 +64,6 @@ def descend(
     """θ ← θ − learning_rate · Adam(∇loss(θ)); also ‖∇loss‖ and what the loss returns beside."""
     theta, state = flat
     gradient, info = jax.grad(loss, has_aux=True)(theta)
+    update: Any
     update, state = optimizer(config).update(gradient, state)
     return (theta - learning_rate * update, state), jnp.linalg.norm(gradient), info

@@ -1,6 +1,5 @@
 """K replicates on one batch: mapped within a device, sharded over the devices there are."""
 
-import contextlib
 import math
 from collections.abc import Callable
 
@@ -19,18 +18,6 @@ UpdateRule = Callable[
     [Policy, optax.OptState, Samples, Share, Float[Array, ""], Config],
     Expert,
 ]
-
-
-def prepare_devices() -> None:
-    """Splits the host CPU into a JAX device for each core, for experts, and one for the critic.
-
-    The critic's has no core of its own: the system shares the cores out among what runs. Leaves a
-    number that the user chose alone. Only possible before JAX starts its backend; afterwards the
-    devices there are get used.
-    """
-    if jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
-        with contextlib.suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", available_cores() + 1)
 
 
 def _most_devices() -> int:

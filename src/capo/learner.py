@@ -13,12 +13,12 @@ import numpy as np
 
 from capo.adam import init_optimizer
 from capo.adapters import Source, encoded, own_source, source_for, source_of
+from capo.backend import prepare_backend
 from capo.callbacks import Callback, EvalCallback, follow, restore_states
 from capo.config import Config, UsageError
 from capo.console import shown
 from capo.envs import VectorEnv
 from capo.evaluation import Evaluation, evaluate
-from capo.experts import prepare_devices
 from capo.methods import resolve
 from capo.model import Model, blank_model, check_fit
 from capo.networks import Policy, to_host
@@ -65,7 +65,7 @@ class Algorithm:
         self._config = self._model.config
 
     def _begin(self, config: Config, source: Source) -> None:
-        prepare_devices()
+        prepare_backend()
         self._config, self._source = config, source
         self._env: VectorEnv | None = None
         self._last: Generation | None = None

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from capo.backend import prepare_backend
 from capo.checkpoint import FOLDER, Checkpoint, load, newest
 from capo.config import Config, UsageError, flag
 from capo.envs import VectorEnv
-from capo.experts import prepare_devices
 from capo.files import check_writable, restore_folders
 from capo.locks import Lock
 from capo.methods import resolve
@@ -83,7 +83,7 @@ def reopen(path: Path, config: Config | None, override: bool, say: Say | None) -
     `config` is what it is to go on with (None: its own). With `say`, damaged checkpoints are passed
     over in favour of earlier ones, and told of; else they are refused.
     """
-    prepare_devices()
+    prepare_backend()
     folder = run_of(path)
     check_writable(folder)
     lock = Lock(folder)

@@ -130,7 +130,7 @@ def collect(
     totals, counts = (values[done].tolist() for values in whole)
     episodes = Episodes(totals, [int(count) for count in counts])
     played = (*state.played, np.stack(taken))
-    stands = Collector(obs, obs_stats, return_stats, *sums, state.seed, played)
+    stands = Collector(obs, obs_stats, return_stats, *sums, seed=state.seed, played=played)
     return stands, batch, episodes
 
 

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from capo.adapters import encoded, own_source
+from capo.backend import mended_cache, prepare_backend
 from capo.config import Config, UsageError
 from capo.diagnostics import diagnose, diagnosed, experience
 from capo.envs import VectorEnv
-from capo.experts import prepare_devices
 from capo.faults import PATIENCE, check_kept, kept_in_a_row
 from capo.methods import method_of, resolve, warmup_of
 from capo.model import Model
@@ -58,8 +58,14 @@ def compile_generation(
     config: Config, observation_space: gym.Space, action_space: gym.Space
 ) -> float:
     """Compiles ahead what a run will call, on a made-up batch; returns the seconds it took."""
-    prepare_devices()
+    prepare_backend()
     began = time.perf_counter()
+    with mended_cache():
+        _compile(config, observation_space, action_space)
+    return time.perf_counter() - began
+
+
+def _compile(config: Config, observation_space: gym.Space, action_space: gym.Space) -> None:
     config = settle(config, observation_space)
     state, encoder = (
         init(config, observation_space, action_space),
@@ -80,7 +86,6 @@ def compile_generation(
         update = generation(config, jax.random.key(0), state, batch, config.learning_rate)
         data = experience(batch, rng.standard_normal(config.batch_size))
         diagnose(state.policy, update.experts, update.state.policy, data)
-    return time.perf_counter() - began
 
 
 def _warms_up(config: Config) -> bool:
@@ -104,7 +109,7 @@ def generations(
     can be raised: in C code that does not return.
     """
     config = resolve(config)
-    prepare_devices()
+    prepare_backend()
     made = env
     if made is None:
         made = own_source(config).make(config.num_envs, config.seed, config.workers)

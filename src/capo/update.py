@@ -107,7 +107,7 @@ def _calls(
     return fit, lambda: _policy_program(_static(config), key, state, batch, rate)
 
 
-def _beside() -> jax.Device:
+def _beside() -> Any:
     """Where the critic is fitted: a device that no expert needs, if there is one."""
     return jax.devices()[-1]
 

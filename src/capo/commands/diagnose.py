@@ -69,12 +69,12 @@ def diagnose(
     _check_study(experts, batches, seed, learning_rate, damping)
     from rich.console import Console
 
-    from capo.experts import prepare_devices
+    from capo.backend import prepare_backend
     from capo.files import check_writable, write_json
     from capo.report import diagnosis
     from capo.study import check_depths, study, table
 
-    prepare_devices()
+    prepare_backend()
     rate = {"learning_rate": learning_rate}
     if run.suffix == ".zip":
         if learning_rate is not None:

@@ -1,0 +1,103 @@
+"""Compiled programs are kept where the user wants them, and never get in the way."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from capo import backend
+from capo.backend import MOST_BYTES, SWITCH, cache_folder
+
+COMPILE = """
+import gymnasium as gym, jax
+from capo.config import Config
+from capo.train import compile_generation
+sizes = dict(num_envs=2, num_steps=16, minibatches=2, epochs=1, total_steps=64, warmup=0.0)
+config = Config("x", algo="ppo", hidden=(4,), diagnostics=0, **sizes)
+compile_generation(config, gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2))
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+def compiled(folder, **more):
+    """The folder that a process said it kept its programs in, and what it complained about."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", SWITCH))}
+    environ |= {SWITCH: str(folder), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE], env=environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def test_programs_are_kept_and_a_damaged_one_is_replaced(tmp_path):
+    said, complaints = compiled(tmp_path)
+    folder = Path(said)
+    assert folder.is_relative_to(tmp_path)
+    assert not complaints
+    kept = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert kept
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:40])
+    assert compiled(tmp_path) == (said, "")
+    assert compiled(tmp_path) == (said, "")
+    again = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert again.keys() == kept.keys()
+    # Two processes may lay the same program out differently, by some bytes.
+    assert all(again[name] > 0.9 * kept[name] for name in kept)
+
+
+@pytest.mark.slow
+def test_it_can_be_switched_off_and_left_to_jax(tmp_path):
+    assert compiled("off", HOME=str(tmp_path), XDG_CACHE_HOME="") == ("None", "")
+    assert not list(tmp_path.iterdir())
+    theirs = tmp_path / "theirs"
+    assert compiled(tmp_path / "ours", JAX_COMPILATION_CACHE_DIR=str(theirs))[0] == str(theirs)
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path):
+    (tmp_path / "file").touch()
+    assert compiled(tmp_path / "file") == ("None", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert str(cache_folder()).startswith(str(tmp_path / "capo" / "xla"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert str(cache_folder()).startswith(str(tmp_path / "home" / ".cache" / "capo"))
+    monkeypatch.setenv(SWITCH, "~/mine")
+    assert str(cache_folder()).startswith(str(tmp_path / "home" / "mine"))
+
+
+@pytest.mark.parametrize("word", ["", "0", "off", "OFF", "no"])
+def test_words_that_switch_it_off(monkeypatch, word):
+    monkeypatch.setenv(SWITCH, word)
+    assert cache_folder() is None
+
+
+def test_the_oldest_go_when_there_are_too_many(tmp_path):
+    for age in range(6):
+        path = tmp_path / str(age)
+        with path.open("wb") as file:
+            file.truncate(MOST_BYTES // 5)
+        os.utime(path, (1000 - age, 1000 - age))
+    backend._prune(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+    backend._prune(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_the_user_decided_stays(monkeypatch, tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    monkeypatch.setenv(SWITCH, str(tmp_path))
+    backend.prepare_backend()
+    assert before is not None
+    assert jax.config.jax_compilation_cache_dir == before
+    assert not list(tmp_path.iterdir())
