@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from capo.adapters import own_source
 from capo.config import Config
 from capo.diagnostics import diagnosed
 from capo.envs import make
@@ -72,7 +73,7 @@ def run(env_id: str, settings: dict[str, Any]) -> Iterator[dict[str, float]]:
 
 
 def _timed(config: Config) -> Iterator[tuple[float, Generation]]:
-    env = make(config.env_id, config.num_envs, config.seed, config.backend)
+    env = own_source(config).make(config.num_envs, config.seed, config.workers)
     steps = generations(config, env)
     try:
         while True:

@@ -1,7 +1,7 @@
 """Where a generation goes: the parts of the update, each compiled and timed by itself.
 
-In a run the update is one compiled call, whose parts share work and may overlap. So their sum need
-not be the whole; both are reported.
+In a run the critic is fitted beside the experts, and the parts of a program share work. So their
+sum need not be the whole; both are reported.
 """
 
 import functools

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from capo.backend import SWITCH
 from contest.cases import SB3, SBX, TASK, Contestant, Size, peers
 from contest.driver import LIMIT, FailedError, Found, Worker
 from grid import ROOT
@@ -92,9 +93,9 @@ def _train(folder: Path, cache: Path, log: IO[str]) -> float:
     run = Path(tempfile.mkdtemp(dir=folder)) / "run"
     words = [sys.executable, "-m", "capo", "train", TASK, "--run-dir", str(run)]
     began, metrics = time.perf_counter(), run / "metrics.jsonl"
-    process = subprocess.Popen(
-        words, env=_environ(**_cached(cache)), stdout=log, stderr=log, start_new_session=True
-    )
+    environ = _environ(**{SWITCH: str(cache)})
+    environ.pop("JAX_COMPILATION_CACHE_DIR", None)
+    process = subprocess.Popen(words, env=environ, stdout=log, stderr=log, start_new_session=True)
     try:
         while not (metrics.exists() and metrics.stat().st_size):
             if process.poll() is not None or time.perf_counter() - began > LIMIT:
