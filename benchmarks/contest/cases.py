@@ -45,7 +45,7 @@ class Size(NamedTuple):
     generations: int = 2
     """That a contestant does in a row when it is asked, after `warmup` of them at the start."""
     warmup: int = 2
-    memory: tuple[int, int] = (10, 30)
+    memory: tuple[int, int] = (10, 40)
     """Generations after which memory is looked at."""
     starts: int = 3
 
