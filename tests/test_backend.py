@@ -32,6 +32,7 @@ def compiled(folder, **more):
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.slow
 def test_programs_are_kept_and_a_damaged_one_is_replaced(tmp_path):
     said, complaints = compiled(tmp_path)
     folder = Path(said)
