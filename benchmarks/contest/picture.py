@@ -76,14 +76,23 @@ def _of_peer(measured: Measured, heat: str, name: str) -> Bar:
 
 
 def _of_ours(measured: Measured, env: str, algo: str) -> Bar:
-    """By the parts' own times; shortened alike where they overlap in the whole."""
+    """As long as the table of generations says, divided as the parts' own times are.
+
+    The parts were timed in another heat, in which the machine may have been slower or faster.
+    """
+    whole = _of_peer(measured, f"main-{env}", algo)
     keys = ("physics", "acting", "update", *UPDATE)
     found = {key: median(measured, f"split-{env}", algo, key) or 0.0 for key in keys}
-    if not found["physics"]:
-        return {}
+    if not whole or not found["physics"]:
+        return whole
+    collect = whole["acting and physics"] / (found["physics"] + found["acting"])
     parts = sum(found[key] for key in UPDATE)
-    fit = min(1.0, found["update"] / parts) if parts else 1.0
-    bar = {key: fit * found[key] for key in ("advantage", "experts")}
-    bar |= {"merging": fit * sum(found[key] for key in MERGING), "critic": fit * found["critic"]}
-    collect = {key: found[key] for key in ("physics", "acting")}
-    return {**collect, **bar, "rest of the update": found["update"] - fit * parts}
+    update = whole["update"] / max(found["update"], parts)
+    merging = sum(found[key] for key in MERGING)
+    return {
+        **{key: collect * found[key] for key in ("physics", "acting")},
+        **{key: update * found[key] for key in ("advantage", "experts")},
+        "merging": update * merging,
+        "critic": update * found["critic"],
+        "rest of the update": update * max(0.0, found["update"] - parts),
+    }
