@@ -33,7 +33,7 @@ def compiled(folder, **more):
 
 
 def large(folder):
-    """The sizes of the update's two programs: whether smaller ones are kept depends on the clock."""
+    """The sizes of the update's two programs: whether smaller ones are kept is a matter of time."""
     return {path.name: path.stat().st_size for path in folder.glob("jit__*_program-*")}
 
 

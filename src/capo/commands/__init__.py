@@ -7,6 +7,7 @@ from capo.commands.evaluate import evaluate_run
 from capo.commands.export import export
 from capo.commands.listing import list_runs
 from capo.commands.play import play
+from capo.commands.reproduce import reproduce
 from capo.commands.train import train
 
 COMMANDS = {
@@ -17,5 +18,6 @@ COMMANDS = {
     "list": list_runs,
     "export": export,
     "diagnose": diagnose,
+    "reproduce": reproduce,
     "completion": completion,
 }

@@ -1,0 +1,98 @@
+"""Writes all that is made from results/: its tables and page, docs/results.md, README, a picture.
+
+python benchmarks/pages.py
+"""
+
+import numpy as np
+from capo.paper.figures import FIGURES
+from capo.paper.page import write
+
+import grid
+from capo.format import compact
+from capo.paper.claims import CLAIMS
+from capo.paper.design import Experiment, Variant
+from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, WALKER
+from capo.paper.selection import Selection
+from capo.paper.store import Store
+from capo.paper.tables import NOT_RUN, Results, progress, summaries_of, table, to_markdown
+from capo.statistics import standard_error
+from grid import ROOT
+
+RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
+PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
+WHOLE = Selection()
+SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER))
+"""The tasks of the picture and of the README's table."""
+ALGOS = ("ppo", "trpo", "capo-avg", "capo")
+CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288}
+"""What CleanRL publishes for its ppo_continuous_action.py."""
+
+
+def shown(results: Results) -> list[Experiment]:
+    """The experiments that there are runs of."""
+    return [each for each in EXPERIMENTS.values() if progress(each, WHOLE, results)[0]]
+
+
+def short_table(results: Results) -> str:
+    """The README's: a row for each task, ours and CleanRL's."""
+    heads = [*(f"`{algo}`" for algo in ALGOS), "CleanRL's PPO"]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for env in SHOWN.envs or ():
+        cells = [_returns(env, algo, results) for algo in ALGOS]
+        lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL[env]} |")
+    return "\n".join(lines)
+
+
+def _returns(env: str, algo: str, results: Results) -> str:
+    """1234 ± 56 (3), with the steps if they are not a million; or that it was not run."""
+    found = summaries_of(EXPERIMENTS["main"], env, Variant(algo), WHOLE, results)
+    if not found:
+        return NOT_RUN
+    values, steps = np.array([run.score for run in found]), found[0].config["total_steps"]
+    error = f" ± {standard_error(values):.0f}" if len(values) > 1 else ""
+    other = f", {compact(steps)} steps" if steps != 1_000_000 else ""
+    return f"{values.mean():.0f}{error} ({len(values)}{other})"
+
+
+def section(experiment: Experiment, results: Results) -> str:
+    """An experiment's tables, and what its runs say about the paper's claims."""
+    done, wanted = progress(experiment, WHOLE, results)
+    parts = [
+        f"### {experiment.title}",
+        f"`capo reproduce {experiment.name}`: {experiment.where}. {experiment.about} "
+        f"{done} of the {wanted} runs that it has in full were done.",
+    ]
+    for layout in experiment.layouts:
+        made = table(experiment, layout, WHOLE, results)
+        if made is not None:
+            title = f"**{made.title}**\n\n" if len(experiment.layouts) > 1 else ""
+            parts.append(title + to_markdown(made).rstrip())
+    claims = [(claim, claim.check(WHOLE, results)) for claim in CLAIMS]
+    lines = [
+        f"- {claim.said} **{verdict.word}**: {verdict.numbers}"
+        for claim, verdict in claims
+        if claim.experiments[0] == experiment.name and verdict.word != NOT_RUN
+    ]
+    return "\n\n".join([*parts, *filter(None, ["\n".join(lines)])])
+
+
+def sections(results: Results) -> dict[str, str]:
+    """What stands between the marks of the page, and of the README."""
+    found = [section(each, results) for each in shown(results) if each.layouts]
+    return {"learning": short_table(results), "reproduced": "\n\n".join(found)}
+
+
+def main() -> None:
+    """Writes everything."""
+    results = Store(RESULTS).results()
+    names = [experiment.name for experiment in shown(results)]
+    write(RESULTS, names, WHOLE, results, {}, "python benchmarks/pages.py")
+    found = sections(results)
+    grid.fill(README, "learning", found["learning"])
+    grid.fill(PAGE, "reproduced", found["reproduced"])
+    if drawn := FIGURES["curves"](EXPERIMENTS["curves"], SHOWN, results):
+        drawn.savefig(PICTURE, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

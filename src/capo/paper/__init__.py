@@ -1,0 +1,1 @@
+"""The paper's tables and figures: the runs each needs, its published numbers, how it is shown."""

@@ -1,0 +1,273 @@
+"""Every experiment as data: its runs, its measures, its published numbers, its layout."""
+
+from typing import Any
+
+from capo.paper import published
+from capo.paper.design import Experiment, Layout, Measure, Variant
+from capo.paper.measures import (
+    AGREEMENT,
+    AGREEMENT_LAST,
+    AT_THE_END,
+    COMPUTE,
+    DEPTH_COLUMNS,
+    FRAMES,
+    PARAMETERS,
+    RETURN,
+    SECONDS,
+    SECONDS_RATIO,
+    STEPS_TAKEN,
+    WASTE,
+    WASTE_LAST,
+)
+
+HOPPER, CHEETAH, WALKER, ANT = "Hopper-v4", "HalfCheetah-v4", "Walker2d-v4", "Ant-v4"
+HUMANOID, STANDUP = "Humanoid-v4", "HumanoidStandup-v4"
+ENVS = (HOPPER, CHEETAH, WALKER, ANT, HUMANOID, STANDUP)
+ALGOS = ("ppo", "ppo-kx", "best-of-k", "ppo-swa", "trpo", "capo-avg", "capo")
+STEPS, HUMANOID_STEPS = 1_000_000, 4_000_000
+EPOCHS = (2, 4, 6, 10, 15, 20, 40)
+
+
+def paper_steps(env_id: str) -> int:
+    """Environment steps of the paper's runs on a task."""
+    return HUMANOID_STEPS if env_id == HUMANOID else STEPS
+
+
+def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ...]):
+    return tuple(
+        Variant(algo, label.format(value), ((field, value),)) for algo in algos for value in values
+    )
+
+
+METHODS = tuple(Variant(algo) for algo in ALGOS)
+DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
+WIDE = ("capo-avg", "capo")
+BY_SETTING: tuple[tuple[str, ...], str, tuple[Measure, ...]] = (
+    ("env", "algo"),
+    "setting",
+    (RETURN,),
+)
+
+
+def _ablation(title: str, key: str) -> tuple[Layout, ...]:
+    return (Layout(title, *BY_SETTING, published.swept(key)),)
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each
+    for each in (
+        Experiment(
+            "main",
+            "Final return of every method",
+            "Table 4",
+            "Mean return of 20 evaluation episodes with the mean action, final parameters.",
+            ENVS,
+            METHODS,
+            8,
+            (Layout("Final return", ("algo",), "env", (RETURN,), published.main),),
+        ),
+        Experiment(
+            "curves",
+            "Learning curves",
+            "Figure 3",
+            "Return in training, the mean of the last 100 episodes; ±1 standard error over seeds.",
+            ENVS,
+            METHODS,
+            8,
+            figure="curves",
+        ),
+        Experiment(
+            "compute",
+            "What each method spends",
+            "Table 2",
+            "Counted from the rows of a run and from its model file. The paper counts no warmup: "
+            "in it a method with K experts trains one, so its sum stays below K times PPO's.",
+            (CHEETAH,),
+            METHODS,
+            1,
+            (
+                Layout(
+                    "Over PPO's", ("algo",), "measure", tuple(COMPUTE.values()), published.compute
+                ),
+                Layout("Counted", ("algo",), "measure", (FRAMES, STEPS_TAKEN, PARAMETERS)),
+            ),
+        ),
+        Experiment(
+            "depth",
+            "Deeper updates: return, signal and waste against epochs",
+            "Table 1 and Figure 1b",
+            "The paper states the split of the final update. With a learning rate that comes down "
+            "to zero that update all but vanishes, so the mean over nine updates spread evenly "
+            "over the run stands beside the paper's numbers, and the last update in a column of "
+            "its own. Signal and waste are c² and ‖ε‖², twice their KL.",
+            (HOPPER,),
+            DEPTHS,
+            3,
+            (
+                Layout(
+                    "By depth",
+                    ("setting",),
+                    "measure",
+                    tuple(DEPTH_COLUMNS.values()),
+                    published.depth,
+                ),
+                Layout("The last update", ("setting",), "measure", AT_THE_END),
+            ),
+            "depth",
+        ),
+        Experiment(
+            "fisher-epochs",
+            "The same on HalfCheetah",
+            "Figure 4",
+            "The paper draws this and states only the alignment at three depths, that waste grows "
+            "21-fold from E = 2 to E = 40, and that the return peaks between E = 6 and 15.",
+            (CHEETAH,),
+            DEPTHS,
+            3,
+            (
+                Layout(
+                    "By depth",
+                    ("setting",),
+                    "measure",
+                    tuple(DEPTH_COLUMNS.values()),
+                    published.fisher_epochs,
+                ),
+                Layout("The last update", ("setting",), "measure", AT_THE_END),
+            ),
+            "fisher-epochs",
+        ),
+        Experiment(
+            "correlation",
+            "How alike the experts' signals and wastes are",
+            "Table 5",
+            "Mean pairwise cosine under the Fisher inner product, K = 4, CAPO-Avg. The paper's "
+            "numbers are of the final generation; the same over the whole run is beside it.",
+            ENVS[:-1],
+            (Variant("capo-avg"),),
+            5,
+            (
+                Layout(
+                    "The last update",
+                    ("env",),
+                    "measure",
+                    tuple(AGREEMENT_LAST.values()),
+                    published.of_columns("correlation", AGREEMENT_LAST),
+                ),
+                Layout("Over the run", ("env",), "measure", tuple(AGREEMENT.values())),
+            ),
+        ),
+        Experiment(
+            "waste",
+            "Waste of the consensus over that of its experts",
+            "Table 6",
+            "Below 1 the consensus wastes less than its experts do on average. K = 4, E = 10.",
+            ENVS[:-1],
+            tuple(Variant(algo) for algo in WIDE),
+            5,
+            (
+                Layout(
+                    "The last update",
+                    ("env", "algo"),
+                    "measure",
+                    tuple(WASTE_LAST.values()),
+                    published.of_columns("waste_reduction", WASTE_LAST),
+                ),
+                Layout("Over the run", ("env", "algo"), "measure", tuple(WASTE.values())),
+            ),
+        ),
+        Experiment(
+            "wall-clock",
+            "Wall-clock time",
+            "Table 7",
+            "Seconds of collecting, updating and diagnosing, without compiling and evaluating, as "
+            "the runs went: several at once, each pinned to its own cores. So ratios can be "
+            "compared, seconds cannot; `make bench` measures speed on a quiet machine.",
+            ENVS,
+            METHODS,
+            8,
+            (
+                Layout("PPO, seconds", ("algo",), "env", (SECONDS,), published.seconds, ("ppo",)),
+                Layout(
+                    "The others, over PPO",
+                    ("algo",),
+                    "env",
+                    (SECONDS_RATIO,),
+                    published.overhead,
+                    ALGOS[1:],
+                ),
+            ),
+        ),
+        Experiment(
+            "carry",
+            "Whose optimizer state is carried on",
+            "Table 8",
+            "Adam's moments for the next generation's experts.",
+            (HOPPER, WALKER, ANT),
+            _sweep(WIDE, "carry", "{}", ("incumbent", "reset", "best", "average")),
+            3,
+            _ablation("Final return by carry", "carry"),
+        ),
+        Experiment(
+            "width",
+            "More experts",
+            "Table 9",
+            "K experts at E = 10.",
+            (CHEETAH, WALKER, ANT),
+            _sweep(WIDE, "experts", "K = {}", (2, 4, 8, 16)),
+            3,
+            _ablation("Final return by width", "width"),
+        ),
+        Experiment(
+            "clip",
+            "The clip threshold",
+            "Table 10",
+            "ε of the clipped surrogate.",
+            (CHEETAH, WALKER, ANT),
+            _sweep(("ppo", *WIDE), "clip", "ε = {}", (0.1, 0.2, 0.3, 0.5)),
+            3,
+            _ablation("Final return by clip threshold", "clip"),
+        ),
+        Experiment(
+            "target-kl",
+            "Stopping early by KL",
+            "Table 11",
+            "An expert takes no further epochs once its KL exceeds this; 0: never.",
+            (CHEETAH, WALKER, ANT),
+            _sweep(("ppo", *WIDE), "target_kl", "KL = {}", (0.0, 0.02, 0.04, 0.08)),
+            3,
+            _ablation("Final return by target KL", "target_kl"),
+        ),
+        Experiment(
+            "warmup",
+            "The warmup",
+            "Table 12",
+            "Share of the steps that plain PPO trains first.",
+            (CHEETAH, WALKER, ANT),
+            _sweep(WIDE, "warmup", "{}", (0.0, 0.05, 0.1, 0.2)),
+            5,
+            _ablation("Final return by warmup", "warmup"),
+        ),
+        Experiment(
+            "attribution",
+            "What the gain comes from",
+            "not in the paper",
+            "Averaging, the trust region and the optimizer state, switched on one at a time.",
+            (CHEETAH, WALKER),
+            (
+                Variant("ppo"),
+                Variant("ppo", "carry reset", (("carry", "reset"),)),
+                Variant("ppo", "line search", (("line_search", "on"),)),
+                Variant("best-of-k"),
+                Variant("capo-avg"),
+                Variant("capo-avg", "line search", (("line_search", "on"),)),
+                Variant("capo-avg", "carry average", (("carry", "average"),)),
+                Variant("capo-avg", "carry best", (("carry", "best"),)),
+                Variant("capo"),
+                Variant("capo", "no line search", (("line_search", "off"),)),
+            ),
+            3,
+            (Layout("Final return", ("label",), "env", (RETURN,)),),
+            "attribution",
+        ),
+    )
+}

@@ -1,0 +1,174 @@
+"""What is left of a run for the tables and figures: a few kilobytes that can be kept for good."""
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors
+
+from capo.config import Config, UsageError
+from capo.files import parse_json, write_json
+from capo.methods import method_of
+from capo.records import Record, number, read
+
+POINTS = 100
+"""Most points of a learning curve that are kept."""
+TIMES = ("collect_seconds", "update_seconds", "diagnose_seconds")
+
+
+class Summary(NamedTuple):
+    """One finished run."""
+
+    name: str
+    config: dict[str, Any]
+    evaluation: dict[str, Any]
+    """Mean return, standard error and number of episodes."""
+    curve: dict[str, list[float]]
+    """`steps` and `return`, the mean of the last 100 episodes in training."""
+    looks: list[dict[str, float]]
+    """The updates that were split into signal and waste: ten evenly spaced, and the last."""
+    totals: dict[str, float]
+    """Of the whole run: frames, gradient_steps, parameters, seconds, and parts of these."""
+    origin: dict[str, Any]
+    """Versions, commit, cores and date."""
+
+    @property
+    def env_id(self) -> str:
+        """The task."""
+        return self.config["env_id"]
+
+    @property
+    def algo(self) -> str:
+        """The method."""
+        return self.config["algo"]
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.config["seed"]
+
+    @property
+    def score(self) -> float:
+        """The mean return of the evaluation."""
+        return number(self.evaluation.get("mean"))
+
+    def spaced(self, key: str) -> float:
+        """The mean over the evenly spaced looks, those in the warmup left out."""
+        found = [number(look.get(key)) for look in self.looks[:-1] if not look.get("warmup")]
+        return sum(found) / len(found) if found else math.nan
+
+    def last(self, key: str) -> float:
+        """Of the run's last update, when the learning rate has all but come down to zero."""
+        return number(self.looks[-1].get(key)) if self.looks else math.nan
+
+
+def summarize(folder: Path, name: str) -> Summary:
+    """The summary of a run folder that has an evaluation."""
+    record = read(folder)
+    if record.status != "finished" or not record.evaluation:
+        raise UsageError(f"{folder} is not finished")
+    steps, found = record.curve("return")
+    every = max(1, math.ceil(len(steps) / POINTS))
+    thin = sorted({*range(len(steps) - 1, -1, -every)})
+    keys = ("steps", "warmup")
+    return Summary(
+        name,
+        record.config,
+        {
+            "mean": record.score.value,
+            "standard_error": record.score.error,
+            "episodes": number(record.evaluation.get("episodes")),
+        },
+        {
+            "steps": [float(steps[i]) for i in thin],
+            "return": [_digits(found[i]) for i in thin],
+        },
+        [
+            {
+                key: _digits(value)
+                for key, value in row.items()
+                if key in keys or key.startswith(("fisher/", "consensus/"))
+            }
+            for row in record.rows
+            if number(row.get("fisher/total")) >= 0
+        ],
+        _totals(record),
+        _origin(record),
+    )
+
+
+def _digits(value: Any) -> float:
+    """Enough digits for any table."""
+    return float(f"{number(value):.6g}")
+
+
+def _totals(record: Record) -> dict[str, float]:
+    """Counted from the rows of the run, and from its model."""
+    config, rows = Config.from_dict(record.config), record.rows
+    width = method_of(config.algo).width(config)
+    wide = [row for row in rows if "consensus/violations" in row]
+    found = {
+        "frames": record.steps,
+        "generations": len(rows),
+        "gradient_steps": sum(
+            (1 if row.get("warmup") else width) * _steps(row, config) for row in rows
+        ),
+        "parameters": _parameters(record.path / "model.safetensors"),
+        "seconds": sum(number(row.get(key)) for row in rows for key in TIMES),
+        "wide_generations": len(wide),
+    }
+    for name in ("q_violations", "violations"):
+        found[name] = sum(number(row[f"consensus/{name}"]) > 0 for row in wide)
+    for key in TIMES:
+        found[key] = sum(number(row.get(key)) for row in rows)
+    return {key: _digits(value) for key, value in found.items()}
+
+
+def _steps(row: dict[str, Any], config: Config) -> float:
+    """Gradient steps that one expert took in a generation; TRPO takes one natural step."""
+    epochs = number(row.get("epochs_run"))
+    return 1.0 if math.isnan(epochs) else epochs * config.minibatches
+
+
+def _parameters(file: Path) -> int:
+    """Numbers in the policy that acts."""
+    with safetensors.safe_open(file, "np") as model:
+        names = [name for name in model.keys() if name.startswith("policy.")]  # noqa: SIM118
+        return sum(math.prod(model.get_slice(name).get_shape()) for name in names)
+
+
+def _origin(record: Record) -> dict[str, Any]:
+    machine = record.manifest.get("machine", {})
+    return {
+        "versions": record.manifest.get("versions"),
+        "commit": record.manifest.get("commit"),
+        "cores": machine.get("cores"),
+        "date": record.started.strftime("%Y-%m-%d") if record.started else None,
+        "resumed": len(record.manifest.get("resumed", [])),
+    }
+
+
+def save(file: Path, summary: Summary) -> None:
+    """Writes a summary, whole or not at all."""
+    write_json(file, _finite(summary._asdict()))
+
+
+def load(file: Path) -> Summary:
+    """Reads a summary; one that is not what `save` writes is an error that names the file."""
+    try:
+        found = parse_json(file.read_text("utf-8"))
+        summary = Summary(**found)
+        Config.from_dict(summary.config)
+        assert math.isfinite(summary.score)
+    except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise UsageError(f"{file} is damaged; remove it, and its run is done again") from error
+    return summary
+
+
+def _finite(found: Any) -> Any:
+    """The same with null for what is not finite, which JSON has no word for."""
+    if isinstance(found, dict):
+        return {key: _finite(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_finite(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found

@@ -1,0 +1,25 @@
+"""The pages say what the kept runs say."""
+
+from capo.paper.page import write
+
+import pages
+from capo.paper.store import Store
+
+
+def test_pages_are_current():
+    found = pages.sections(Store(pages.RESULTS).results())
+    for page, mark in ((pages.README, "learning"), (pages.PAGE, "reproduced")):
+        rest = page.read_text().split(f"<!-- {mark}: begin -->\n")[1]
+        assert rest.split(f"\n<!-- {mark}: end")[0] == found[mark], "run: make results"
+
+
+def test_tables_are_current(tmp_path):
+    kept = Store(pages.RESULTS).results()
+    names = [experiment.name for experiment in pages.shown(kept)]
+    assert names
+    write(tmp_path, names, pages.WHOLE, kept, {}, "")
+    made, there = (
+        {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".md", ".csv")}
+        for folder in (tmp_path, pages.RESULTS)
+    )
+    assert made == there, "run: make results"
