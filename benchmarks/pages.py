@@ -4,22 +4,24 @@ python benchmarks/pages.py
 """
 
 import numpy as np
-from capo.paper.figures import FIGURES
-from capo.paper.page import write
 
 import grid
 from capo.format import compact
-from capo.paper.claims import CLAIMS
-from capo.paper.design import Experiment, Variant
+from capo.paper.design import Variant
 from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, WALKER
+from capo.paper.figures import FIGURES
+from capo.paper.gathering import Shown, gather
+from capo.paper.page import markdown, write
 from capo.paper.selection import Selection
 from capo.paper.store import Store
-from capo.paper.tables import NOT_RUN, Results, progress, summaries_of, table, to_markdown
+from capo.paper.tables import NOT_RUN, Results, progress, summaries_of
 from capo.statistics import standard_error
 from grid import ROOT
 
 RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
+NAMES = ("main", "curves", "compute", "depth", "correlation", "waste", "attribution")
+"""What `make reproduce` asks for, and what comes with it. Not the time: `make bench` has that."""
 WHOLE = Selection()
 SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER))
 """The tasks of the picture and of the README's table."""
@@ -28,9 +30,9 @@ CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288}
 """What CleanRL publishes for its ppo_continuous_action.py."""
 
 
-def shown(results: Results) -> list[Experiment]:
-    """The experiments that there are runs of."""
-    return [each for each in EXPERIMENTS.values() if progress(each, WHOLE, results)[0]]
+def shown(results: Results) -> list[str]:
+    """Those of the experiments that there are runs of."""
+    return [name for name in NAMES if progress(EXPERIMENTS[name], WHOLE, results)[0]]
 
 
 def short_table(results: Results) -> str:
@@ -54,39 +56,24 @@ def _returns(env: str, algo: str, results: Results) -> str:
     return f"{values.mean():.0f}{error} ({len(values)}{other})"
 
 
-def section(experiment: Experiment, results: Results) -> str:
-    """An experiment's tables, and what its runs say about the paper's claims."""
-    done, wanted = progress(experiment, WHOLE, results)
-    parts = [
-        f"### {experiment.title}",
-        f"`capo reproduce {experiment.name}`: {experiment.where}. {experiment.about} "
-        f"{done} of the {wanted} runs that it has in full were done.",
-    ]
-    for layout in experiment.layouts:
-        made = table(experiment, layout, WHOLE, results)
-        if made is not None:
-            title = f"**{made.title}**\n\n" if len(experiment.layouts) > 1 else ""
-            parts.append(title + to_markdown(made).rstrip())
-    claims = [(claim, claim.check(WHOLE, results)) for claim in CLAIMS]
-    lines = [
-        f"- {claim.said} **{verdict.word}**: {verdict.numbers}"
-        for claim, verdict in claims
-        if claim.experiments[0] == experiment.name and verdict.word != NOT_RUN
-    ]
-    return "\n\n".join([*parts, *filter(None, ["\n".join(lines)])])
+def section(each: Shown) -> str:
+    """An experiment as its own file has it, as a part of a page, without the picture."""
+    text = markdown(each._replace(picture=None))
+    command = f"`capo reproduce {each.experiment.name}`; "
+    heading, _, rest = text.partition("\n\n")
+    return f"##{heading}\n\n{command}{rest.replace('## ', '#### ')}".rstrip()
 
 
 def sections(results: Results) -> dict[str, str]:
     """What stands between the marks of the page, and of the README."""
-    found = [section(each, results) for each in shown(results) if each.layouts]
+    found = [section(each) for each in gather(shown(results), WHOLE, results) if each.tables]
     return {"learning": short_table(results), "reproduced": "\n\n".join(found)}
 
 
 def main() -> None:
     """Writes everything."""
     results = Store(RESULTS).results()
-    names = [experiment.name for experiment in shown(results)]
-    write(RESULTS, names, WHOLE, results, {}, "python benchmarks/pages.py")
+    write(RESULTS, shown(results), WHOLE, results, {}, "python benchmarks/pages.py")
     found = sections(results)
     grid.fill(README, "learning", found["learning"])
     grid.fill(PAGE, "reproduced", found["reproduced"])

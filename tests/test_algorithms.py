@@ -18,7 +18,7 @@ from capo import (
 from capo.envs import EnvError
 from capo.learner import Algorithm
 from capo.methods import METHODS
-from probes import Target, small, vector
+from probes import Target, but_slow, small, vector
 from test_consensus import same
 
 FIELDS = {
@@ -77,7 +77,7 @@ def test_there_is_a_class_for_every_method():
     assert all(getattr(capo, kind.__name__) is kind for kind in classes)
 
 
-@pytest.mark.parametrize("cls", [PPO, CAPO])
+@pytest.mark.parametrize("cls", but_slow([PPO, CAPO], PPO))
 def test_learning_is_the_loop(cls):
     model = learn(4, cls)
     config = small(cls.algo, total_steps=4 * BATCH)
@@ -86,7 +86,7 @@ def test_learning_is_the_loop(cls):
     assert model.num_timesteps == 4 * BATCH
 
 
-@pytest.mark.parametrize("cls", [PPO, CAPO])
+@pytest.mark.parametrize("cls", but_slow([PPO, CAPO], CAPO))
 def test_learning_again_goes_on(cls):
     """With a constant learning rate, two calls are one; the warmup ends in the first."""
     options = {"anneal_lr": False, "warmup": 0.25 if cls is CAPO else 0.0}

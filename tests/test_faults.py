@@ -9,7 +9,7 @@ from probes import but_slow
 
 TIMES = {"sigkill": 2, "failpoints": 12, "interrupts": 1, "damage": 12, "env-hangs": 2}
 """Once, where nothing else is said."""
-QUICK = ("sigkill", "failpoints", "env-raises")
+QUICK = ("env-raises",)
 
 
 @pytest.mark.parametrize("name", but_slow([name for name in FAULTS if name != "soak"], *QUICK))

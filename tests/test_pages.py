@@ -1,8 +1,7 @@
 """The pages say what the kept runs say."""
 
-from capo.paper.page import write
-
 import pages
+from capo.paper.page import write
 from capo.paper.store import Store
 
 
@@ -15,9 +14,8 @@ def test_pages_are_current():
 
 def test_tables_are_current(tmp_path):
     kept = Store(pages.RESULTS).results()
-    names = [experiment.name for experiment in pages.shown(kept)]
-    assert names
-    write(tmp_path, names, pages.WHOLE, kept, {}, "")
+    assert pages.shown(kept)
+    write(tmp_path, pages.shown(kept), pages.WHOLE, kept, {}, "")
     made, there = (
         {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".md", ".csv")}
         for folder in (tmp_path, pages.RESULTS)

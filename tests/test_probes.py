@@ -16,12 +16,10 @@ from probes import (
     DelayedReward,
     ObservedReward,
     Target,
+    but_slow,
     small,
     vector,
 )
-
-QUICKLY = ("ppo", "capo")
-SLOWLY = [pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS if algo not in QUICKLY]
 
 
 def trained(factory, algo, **changes):
@@ -32,7 +30,7 @@ def chance(model, obs):
     return np.asarray(jax.nn.softmax(model.policy(np.array([obs], np.float32))))
 
 
-@pytest.mark.parametrize("algo", [*QUICKLY, *SLOWLY])
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
 def test_probes_with_two_actions(algo):
     model = trained(ConstantReward, algo)
     assert model.critic(np.zeros(1, np.float32)) == pytest.approx(1, abs=0.05)
@@ -50,7 +48,7 @@ def test_probes_with_two_actions(algo):
     assert after == pytest.approx(0.9, abs=0.15), "one discounted step before the reward of 1"
 
 
-@pytest.mark.parametrize("algo", [*QUICKLY, *SLOWLY])
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo"))
 def test_a_continuous_target(algo):
     model = trained(Target, algo)
     for obs in (-1, 1):

@@ -36,8 +36,8 @@ def summary(path: Path, config: Config, rows: list[dict[str, Any]], title: str) 
         axes.set(xlabel="environment steps", title="Where the KL went")
     for axes in (left, *rest, right):
         axes.xaxis.set_major_formatter(lambda x, _: compact(x))
-        _tidy(axes)
-    _save(figure, path)
+        tidy(axes)
+    save(figure, path)
 
 
 def signal_and_waste(axes: Axes, at: Sequence[float], rows: list[dict[str, Any]]) -> None:
@@ -76,8 +76,8 @@ def diagnosis(path: Path, found: dict[str, Any], title: str) -> None:
     _plane(plane, found["plane"], found["depth"])
     _damping_curve(damping, found["ladder"], found["damping_share"])
     for axes in (depth, width, plane, damping):
-        _tidy(axes)
-    _save(figure, path)
+        tidy(axes)
+    save(figure, path)
 
 
 def _depth_curve(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -154,14 +154,16 @@ def _with_error(
     )
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """A panel without a frame, with a faint grid and, if anything is named, a legend."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.2)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(framealpha=0.8, edgecolor="none", fontsize=8)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Writes a PNG, whole or not at all."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     write_atomic(path, buffer.getvalue())

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 OUT = Path("reproduce")
 ALL = "all"
+MOST_PRINTED = 3
+"""Experiments whose tables are printed; the page has them all."""
 Length = Annotated[
     int | None,
     PrimitiveConstructorSpec(
@@ -224,7 +226,7 @@ def _write(
     """Everything that there are runs of, and what was asked for, run or not."""
     from capo.paper.experiments import EXPERIMENTS
     from capo.paper.page import write
-    from capo.paper.tables import progress
+    from capo.paper.tables import progress, table, to_text
 
     shown = [
         name
@@ -233,6 +235,11 @@ def _write(
     ]
     command = shlex.join(["capo", *sys.argv[1:]])
     write(store.out, shown, whole, results, failed, command)
+    for experiment in (EXPERIMENTS[name] for name in named[:MOST_PRINTED]):
+        for layout in experiment.layouts:
+            if made := table(experiment, layout, whole, results):
+                console.print("\n".join(["", *to_text(made)]), markup=False)
+    console.print()
     for name, why in failed.items():
         console.print(f"failed: {name}: {why}", markup=False)
     console.print(f"written: {store.out}/index.html, and NAME.md, NAME.csv, NAME.png beside it")

@@ -10,7 +10,7 @@ from capo.comparison.curves import Curve
 from capo.comparison.groups import Group
 from capo.comparison.looks import LIGHT, Look
 from capo.format import compact, count, printable
-from capo.report import _save, _tidy
+from capo.report import save, tidy
 
 COLUMNS = 3
 LONGEST = 60
@@ -36,8 +36,8 @@ def draw(
         panel.xaxis.set_major_formatter(lambda x, _: compact(x))
         if panel.lines:
             panel.set_xlim(left=0)
-            _tidy(panel)
-    _save(figure, path)
+            tidy(panel)
+    save(figure, path)
 
 
 def _curve(axes: Axes, group: Group, curve: Curve, look: Look) -> None:

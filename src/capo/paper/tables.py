@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from capo.config import Config
-from capo.format import NOTHING, compact, typeset
+from capo.format import NOTHING, aligned, compact, typeset
 from capo.paper.design import Experiment, Layout, Measure, Published, Variant
 from capo.paper.experiments import paper_steps
 from capo.paper.measures import REFERENCE
@@ -221,7 +221,8 @@ def _line(cells: list[str]) -> str:
 
 def to_html(found: Table) -> str:
     """The same for a page."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in [*found.corner, *found.columns])
+    head = "".join(f"<th>{escape(name)}</th>" for name in found.corner)
+    head += "".join(f'<th class="number">{escape(name)}</th>' for name in found.columns)
     body = []
     for row in found.rows:
         cells = "".join(f'<td class="name">{_code(name)}</td>' for name in row)
@@ -245,6 +246,15 @@ def _cell(entry: Entry | None) -> str:
         if entry.gap:
             parts.append(f'<span class="gap">{escape(entry.gap)}</span>')
     return f'<td class="number {kind}">{"".join(parts)}</td>'
+
+
+def to_text(found: Table) -> list[str]:
+    """A line for each cell, for a terminal."""
+    rows = [("", "", "ours", "paper", "")]
+    for (row, column), entry in found.entries.items():
+        name = ", ".join(row).replace("`", "")
+        rows.append((name, column, entry.ours, entry.theirs, entry.gap))
+    return [found.title, *aligned(rows, right=(2, 3))]
 
 
 def to_csv(tables: list[Table]) -> bytes:
