@@ -67,7 +67,7 @@ diagnostics: .venv/.installed-dev
 faults: .venv/.installed-dev
 	$(BIN)/python benchmarks/reliability.py
 
-# Seconds a generation beside Stable-Baselines3, SBX and SB3-contrib: half an hour on two cores,
+# Seconds a generation beside Stable-Baselines3, SBX and SB3-contrib: an hour on two cores,
 # which should have nothing else to do.
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/speed.py

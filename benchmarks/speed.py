@@ -28,8 +28,10 @@ from grid import ROOT
 KEPT, TRIED = ROOT / "runs" / "speed", ROOT / "runs" / "speed" / "try"
 RESULTS, PAGE = ROOT / "benchmarks" / "results.md", ROOT / "docs" / "speed.md"
 PICTURE = ROOT / "docs" / "speed.png"
-PARTS = ("threads", "main", "split", "start", "memory", "width", "envs", "batch", "hidden")
-SHORT = Size(cases.TASKS[:1], least=1, most=1, generations=1, warmup=1, memory=(2, 3), starts=1)
+PARTS = ("threads", "main", "close", "split", "start", "memory", "width", "envs", "batch", "hidden")
+SHORT = Size(
+    cases.TASKS[:1], least=1, most=1, generations=1, warmup=1, memory=(2, 3), starts=1, rounds=2
+)
 HEADINGS = {
     "where": (tables.where, ""),
     "ratios": (targets.ratio_table, "Targets"),
@@ -46,7 +48,7 @@ HEADINGS = {
 }
 """The marks of the page, what is written between them, and the heading in the results."""
 
-JUDGED = {"main": "ratios", "width": "others", "start": "others"}
+JUDGED = {"main": "ratios", "close": "ratios", "start": "others"}
 """The table of targets that a part has some in."""
 
 
@@ -55,9 +57,11 @@ def jobs(part: str, size: Size, folder: Path) -> Iterator[tuple[str, Callable[[]
     threads = torch_threads(kept(folder))
     cores = available_cores()
     long = size._replace(generations=1)
+    many = long._replace(least=size.rounds, most=size.rounds)
     heats: dict[str, Callable[[], list[Heat]]] = {
         "threads": lambda: [cases.threads(cores)],
         "main": lambda: [cases.main(env, threads) for env in size.tasks],
+        "close": lambda: [cases.close(env) for env in size.tasks],
         "split": lambda: [cases.split(env) for env in size.tasks],
         "memory": lambda: [cases.memory(threads)],
         "width": lambda: [cases.width()],
@@ -72,7 +76,7 @@ def jobs(part: str, size: Size, folder: Path) -> Iterator[tuple[str, Callable[[]
         if part == "memory":
             yield heat.name, partial(one_by_one, heat, size, folder)
         else:
-            this = long if part in ("batch", "hidden") else size
+            this = {"batch": long, "hidden": long, "close": many}.get(part, size)
             yield heat.name, partial(in_turns, heat, this, folder)
 
 

@@ -52,13 +52,14 @@ def page(tmp_path, monkeypatch):
 
 
 def fill(folder):
-    """Measurements of one task, of the threads, the width and the memory."""
+    """Measurements of one task, alone and in turns, of the threads, the width and the memory."""
     env = cases.TASKS[0]
     seconds = {cases.SB3: 1.6, cases.SB3_SUBPROC: 1.2, cases.SBX: 1.0, cases.CONTRIB_TRPO: 1.5,
                "ppo": 0.4, "capo": 0.44, "capo-avg": 0.5, "trpo": 0.45,
                cases.PHYSICS: 0.3}  # fmt: skip
     heats = {
         f"main-{env}": heat(cases.main(env, THREADS), seconds, broken=("ppo-kx",)),
+        f"close-{env}": heat(cases.close(env), {**seconds, "capo 16": 0.9, "capo-avg 16": 0.7}),
         f"split-{env}": heat(cases.split(env), {"ppo": 0.44}),
         "threads": heat(cases.threads(THREADS), {"1": 1.5, "2": 1.4}),
         "width": heat(cases.width(), {"ppo": 0.4, "capo 16": 0.9, "capo-avg 16": 0.7}),
@@ -110,6 +111,21 @@ def test_targets_are_judged_by_medians_of_the_same_rounds(page):
     assert "| time of `capo-avg`, K = 16, over that of `ppo` | ≤ 2 | 1.75" in other
     assert re.search(r"`capo`, K = 16, .* \| \*\*missed\*\* \|", other)
     assert "| `capo --help` | < 0.5 s | not run |" in other
+
+
+def test_ours_are_compared_within_a_round(page):
+    """The machine gets slower all the time; the ratios do not change."""
+    env = cases.TASKS[0]
+    found = heat(cases.close(env), {"ppo": 0.4, "capo": 0.5})
+    for index, (one, other) in enumerate(
+        zip(found["capo"]["rounds"], found["ppo"]["rounds"], strict=True)
+    ):
+        one[0]["seconds"], other[0]["seconds"] = 0.5 * 2**index, 0.4 * 2**index
+    measured.keep(page / "kept", f"close-{env}", found)
+    kept = measured.kept(page / "kept")
+    assert targets.close_ratio(kept, env, "capo", "ppo") == pytest.approx((1.25, 1.25, 1.25))
+    with pytest.raises(KeyError):
+        targets.close_ratio(kept, env, "trpo", "ppo")
 
 
 def test_pages_are_written_before_anything_is_measured(page, monkeypatch):

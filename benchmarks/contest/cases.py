@@ -16,6 +16,8 @@ PHYSICS, PHYSICS_GYMNASIUM = "physics alone, EnvPool", "physics alone, Gymnasium
 ON_GYMNASIUM, AS_RUN = " on Gymnasium", " as `capo train` runs it"
 WHOLE = ("ppo", "capo", "trpo")
 """The methods whose generation is taken apart, and timed with all that a run does besides."""
+MERGED, WIDE = ("capo-avg", "capo"), 16
+"""The methods that merge experts, and how many of these a target is set for."""
 WIDTHS = (1, 2, 4, 8, 16, 32)
 ENV_COUNTS = (8, 32, 128)
 BATCHES = (4096, 16384, 65536)
@@ -48,6 +50,8 @@ class Size(NamedTuple):
     memory: tuple[int, int] = (10, 40)
     """Generations after which memory is looked at."""
     starts: int = 3
+    rounds: int = 25
+    """Of one generation each, where ours are compared with one another."""
 
 
 class Heat(NamedTuple):
@@ -96,6 +100,15 @@ def main(env: str, threads: int) -> Heat:
             *(Contestant(algo + AS_RUN, "run", env, {"algo": algo}) for algo in WHOLE),
         ],
     )
+
+
+def close(env: str) -> Heat:
+    """Ours beside one another and beside the physics: few contestants, so that many rounds fit."""
+    found = [Contestant(PHYSICS, "physics", env, {"backend": "envpool"})]
+    found += [ours(algo, env, algo=algo) for algo in ("ppo", *MERGED)]
+    if env == TASK:
+        found += [ours(f"{algo} {WIDE}", env, algo=algo, experts=WIDE) for algo in MERGED]
+    return Heat(f"close-{env}", found)
 
 
 def split(env: str) -> Heat:
