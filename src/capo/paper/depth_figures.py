@@ -1,0 +1,188 @@
+"""The figures against the number of epochs: return, signal, waste and alignment."""
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from capo.format import compact, count
+from capo.paper.design import Experiment, Published, Variant
+from capo.paper.measures import DEPTH_COLUMNS
+from capo.paper.published import task
+from capo.paper.selection import Selection, envs_of, variants_of
+from capo.paper.tables import Entry, Results, values_of
+from capo.report import BLUE, ORANGE, tidy
+
+GREEN, INK = "#1a8a5a", "#1d1d1f"
+COLORS = {"return": GREEN, "signal": BLUE, "waste": ORANGE, "total": INK, "alignment": INK}
+LABELS = {
+    "return": "final return",
+    "signal": "signal c²",
+    "waste": "waste ‖ε‖²",
+    "total": "total c² + ‖ε‖²",
+    "alignment": "alignment α",
+}
+SCALE = "10⁻³, twice the KL"
+
+
+class Depths(NamedTuple):
+    """One measure on one task at the depths that were run, and the paper's where it states it."""
+
+    column: str
+    epochs: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    paper_epochs: np.ndarray
+    paper: np.ndarray
+    seeds: int
+
+
+def depths_of(
+    experiment: Experiment, env_id: str, column: str, chosen: Selection, results: Results
+) -> Depths:
+    """By epochs, without those that were not run."""
+    measure = DEPTH_COLUMNS[column]
+    cells = {
+        int(dict(variant.changes)["epochs"]): Entry(
+            values_of(experiment, env_id, variant, measure, chosen, results),
+            _published(experiment, env_id, variant, column),
+            measure.digits,
+        )
+        for variant in variants_of(experiment, chosen)
+    }
+    ours = {e: cell for e, cell in sorted(cells.items()) if cell.values}
+    theirs = {e: cell.published.mean for e, cell in sorted(cells.items()) if cell.published}
+    return Depths(
+        column,
+        np.array(list(ours), float),
+        np.array([cell.mean for cell in ours.values()]),
+        np.array([cell.error for cell in ours.values()]),
+        np.array(list(theirs), float),
+        np.array(list(theirs.values()), float),
+        max((len(cell.values) for cell in ours.values()), default=0),
+    )
+
+
+def _published(
+    experiment: Experiment, env_id: str, variant: Variant, column: str
+) -> Published | None:
+    """What the paper states; it does so for the experiment's own task only."""
+    measure = DEPTH_COLUMNS[column]
+    tables = [layout for layout in experiment.layouts if measure in layout.measures]
+    if not tables or env_id not in experiment.envs:
+        return None
+    return tables[0].published(env_id, variant, measure)
+
+
+def _rows(
+    experiment: Experiment, columns: tuple[str, ...], chosen: Selection, results: Results
+) -> dict[str, dict[str, Depths]]:
+    """By task and measure, of the tasks that have a run."""
+    found = {
+        env_id: {
+            column: depths_of(experiment, env_id, column, chosen, results) for column in columns
+        }
+        for env_id in envs_of(experiment, chosen)
+    }
+    return {env_id: row for env_id, row in found.items() if row["return"].seeds}
+
+
+def depth(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
+    """Return on the left axis, signal and waste on the right; the paper's are dotted."""
+    rows = _rows(experiment, ("return", "signal", "waste"), chosen, results)
+    if not rows:
+        return None
+    figure = Figure(figsize=(8.4, 4.4 * len(rows)), layout="constrained")
+    for axes, (env_id, row) in zip(_column(figure, len(rows), 1), rows.items(), strict=True):
+        other = axes[0].twinx()
+        _lines(axes[0], row["return"], with_paper=True)
+        for column in ("waste", "signal"):
+            _lines(other, row[column], with_paper=True)
+        _epochs(axes[0], list(row.values()))
+        _sides(axes[0], other, "final return", f"signal and waste, {SCALE}")
+        axes[0].set_title(_title(env_id, row["return"]), fontsize=11)
+        _one_legend(axes[0], other)
+    return figure
+
+
+def fisher_epochs(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
+    """Signal and waste; their sum and the return; the alignment, with what the paper states."""
+    columns = ("return", "signal", "waste", "total", "alignment")
+    rows = _rows(experiment, columns, chosen, results)
+    if not rows:
+        return None
+    figure = Figure(figsize=(13.2, 3.9 * len(rows)), layout="constrained")
+    for axes, (env_id, row) in zip(_column(figure, len(rows), 3), rows.items(), strict=True):
+        left, middle, right = axes
+        for column in ("waste", "signal"):
+            _lines(left, row[column])
+        left.set(yscale="log", ylabel=SCALE)
+        left.set_title(f"{_title(env_id, row['return'])}: signal and waste", fontsize=11)
+        other = middle.twinx()
+        _lines(middle, row["total"])
+        _lines(other, row["return"])
+        _sides(middle, other, f"c² + ‖ε‖², {SCALE}", "final return")
+        middle.set_title("Their sum, and the return", fontsize=11)
+        _lines(right, row["alignment"])
+        _marks(right, row["alignment"])
+        right.set(ylabel="alignment α", ylim=(0, None))
+        right.set_title("Alignment", fontsize=11)
+        for panel in axes:
+            _epochs(panel, list(row.values()))
+        for panel in (left, right):
+            tidy(panel)
+        _one_legend(middle, other)
+    return figure
+
+
+def _column(figure: Figure, lines: int, panels: int) -> list[list[Axes]]:
+    return [list(row) for row in figure.subplots(lines, panels, squeeze=False)]
+
+
+def _title(env_id: str, found: Depths) -> str:
+    return f"{task(env_id)}, PPO, {count(found.seeds, 'seed')}"
+
+
+def _lines(axes: Axes, found: Depths, with_paper: bool = False) -> None:
+    """Ours solid with bars of one standard error, the paper's dotted."""
+    color, label = COLORS[found.column], LABELS[found.column]
+    if len(found.epochs):
+        error = np.nan_to_num(found.error)
+        style = {"fmt": "o-", "ms": 4.5, "lw": 1.7, "capsize": 2.5}
+        axes.errorbar(found.epochs, found.mean, error, color=color, label=label, **style)
+    if with_paper and len(found.paper):
+        axes.plot(
+            found.paper_epochs, found.paper, ":", color=color, lw=1.5, label=f"{label}, paper"
+        )
+
+
+def _marks(axes: Axes, found: Depths) -> None:
+    if len(found.paper):
+        style = {"mfc": "none", "mec": "#c0392b", "ms": 8, "mew": 1.6, "ls": "none"}
+        axes.plot(found.paper_epochs, found.paper, "D", label="paper", **style)
+
+
+def _epochs(axes: Axes, row: list[Depths]) -> None:
+    """A logarithmic axis that names the depths themselves."""
+    depths = sorted({int(e) for found in row for e in (*found.epochs, *found.paper_epochs)})
+    axes.set(xscale="log", xlabel="epochs E")
+    axes.set_xticks(depths, [str(e) for e in depths])
+    axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+
+
+def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
+    """Two axes of one panel, both from zero."""
+    for axes, label in ((left, left_label), (right, right_label)):
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        axes.spines["top"].set_visible(False)
+        axes.yaxis.set_major_formatter(lambda y, _: compact(y))
+    left.grid(alpha=0.2)
+
+
+def _one_legend(left: Axes, right: Axes) -> None:
+    """Of both axes, on the upper one, so that no line runs through it."""
+    pairs = [axes.get_legend_handles_labels() for axes in (left, right)]
+    handles, labels = (sum(found, []) for found in zip(*pairs, strict=True))
+    right.legend(handles, labels, framealpha=0.85, edgecolor="none", fontsize=8)

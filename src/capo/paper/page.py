@@ -1,0 +1,149 @@
+"""All experiments as one HTML file that needs nothing else, and as files of their own beside it.
+
+Whatever comes from a file is escaped, and the policy at the head of the page lets nothing run.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from capo.files import write_atomic
+from capo.format import compact, count
+from capo.paper.gathering import Shown, gather, runs_shown
+from capo.paper.sections import sections
+from capo.paper.selection import Selection, runs_of
+from capo.paper.summaries import Summary
+from capo.paper.tables import NOT_RUN, Results, to_csv, to_markdown
+
+TITLE = "The paper's experiments, run again"
+
+
+def page(
+    names: Sequence[str],
+    chosen: Selection,
+    results: Results,
+    failures: Mapping[str, str],
+    command: str,
+) -> bytes:
+    """The experiments in this order, with the command that made the page."""
+    shown = gather(names, chosen, results)
+    return _render(names, shown, chosen, results, failures, command)
+
+
+def write(
+    out: Path,
+    names: Sequence[str],
+    chosen: Selection,
+    results: Results,
+    failures: Mapping[str, str],
+    command: str,
+) -> None:
+    """index.html, and for each experiment NAME.md, and NAME.csv and NAME.png if it has them."""
+    shown = gather(names, chosen, results)
+    out.mkdir(parents=True, exist_ok=True)
+    whole = _render(names, shown, chosen, results, failures, command)
+    write_atomic(out / "index.html", whole)
+    for name, each in zip(names, shown, strict=True):
+        write_atomic(out / f"{name}.md", markdown(each).encode())
+        if each.tables:
+            write_atomic(out / f"{name}.csv", to_csv(each.tables))
+        if each.picture is not None:
+            write_atomic(out / f"{name}.png", each.picture)
+
+
+def markdown(each: Shown) -> str:
+    """An experiment's tables and claims, with a link to its picture."""
+    experiment = each.experiment
+    parts = [
+        f"# {experiment.title}",
+        f"{experiment.where}; {each.done} of {each.wanted} runs.",
+        experiment.about,
+    ]
+    if each.picture is not None:
+        parts.append(f"![{experiment.title}]({experiment.name}.png)")
+    for found in each.tables:
+        parts += [f"## {found.title}", to_markdown(found).rstrip()]
+    groups = each.grouped(without=NOT_RUN)
+    if groups:
+        parts.append("## What the paper claims")
+    for (said, where), group in groups.items():
+        lines = [f"- **{v.word}**, {claim.name}: {v.numbers}" for claim, v in group]
+        parts += [f"{said} *{where}*", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _render(
+    names: Sequence[str],
+    shown: Sequence[Shown],
+    chosen: Selection,
+    results: Results,
+    failures: Mapping[str, str],
+    command: str,
+) -> bytes:
+    style = _read("capo.comparison") + _read("capo.paper")
+    runs = runs_shown(names, chosen, results)
+    template = (resources.files("capo.paper") / "page.html").read_text("utf-8")
+    text = Template(template).substitute(
+        policy=escape(_policy(style)),
+        title=escape(TITLE),
+        style=style,
+        lead=escape(_lead(names, runs, chosen)),
+        sections=sections(shown, failures, command),
+        footer="".join(f"<p>{escape(line)}</p>" for line in origins(runs)),
+    )
+    return text.encode(errors="replace")
+
+
+def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> str:
+    """How many runs there are, of how many, and what was chosen."""
+    wanted = {run.name for run in runs_of(names, chosen)}
+    there = sum(run.name in wanted for run in runs)
+    others = len(runs) - there
+    parts = [f"{there} of {count(len(wanted), 'run')}"]
+    parts += [f"{others} more with other seeds or lengths"] if others else []
+    steps = f"{compact(chosen.steps)} steps each" if chosen.steps else "the paper's lengths"
+    seeds = count(chosen.seeds, "seed") if chosen.seeds else "the paper's seeds"
+    parts += [steps, seeds, f"preset {chosen.preset}"]
+    parts += [f"only {', '.join(each)}" for each in (chosen.envs, chosen.algos) if each]
+    if chosen.sizes:
+        sizes = ", ".join(f"{name} {value}" for name, value in chosen.sizes)
+        parts.append(f"other sizes than the paper's ({sizes})")
+    if chosen.brief:
+        parts.append("of each experiment the first task and the ends of what is swept")
+    return "; ".join(parts) + "."
+
+
+def origins(runs: Sequence[Summary]) -> list[str]:
+    """Versions, commits and dates of some runs; several of one thing are all named."""
+    seen: dict[str, dict[str, None]] = {}
+    for run in runs:
+        versions = run.origin.get("versions")
+        for name, version in versions.items() if isinstance(versions, dict) else ():
+            if version:
+                seen.setdefault(str(name), {})[str(version)] = None
+    said = ", ".join(f"{name} {' and '.join(found)}" for name, found in seen.items())
+    lines = [f"Trained with {said}." if said else "It is not known what the runs were made with."]
+    for what, key in (("Commit", "commit"), ("Cores of a run", "cores")):
+        found = sorted({str(run.origin[key]) for run in runs if run.origin.get(key)})
+        lines += [f"{what}: {', '.join(found)}."] if found else []
+    dates = sorted({str(run.origin["date"]) for run in runs if run.origin.get("date")})
+    if dates:
+        lines.append(f"Run from {dates[0]} to {dates[-1]}." if dates[1:] else f"Run {dates[0]}.")
+    return lines
+
+
+def _policy(style: str) -> str:
+    """Nothing may be fetched or run, and nothing may style but this page's own."""
+    own = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{own}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _read(package: str) -> str:
+    return (resources.files(package) / "page.css").read_text("utf-8")

@@ -1,0 +1,154 @@
+"""index.html of `capo reproduce` in a real browser: it fits, it is silent, it can be read."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+pytest.importorskip("selenium", reason="make test-browser installs it")
+if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    pytest.skip("needs Debian's chromium and chromium-driver", allow_module_level=True)
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+from capo.paper.experiments import ENVS, EXPERIMENTS
+from capo.paper.page import write
+from capo.paper.selection import Selection
+from papers import invented
+
+pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
+
+FLAGS = """--headless=new --disable-gpu --disable-quic --no-first-run --disable-sync
+    --disable-background-networking --disable-component-update --hide-scrollbars"""
+TRAP = '"><img src=x onerror="window.__pwned=1"><script>window.__pwned=1</script>'
+READABLE = 4.5
+"""Contrast that small text needs."""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """All experiments, some tasks not run, and a failure whose name would do harm."""
+    out, names = tmp_path_factory.mktemp("out"), list(EXPERIMENTS)
+    results = invented(names, Selection(seeds=3), left_out=ENVS[4:])
+    failures = {TRAP: TRAP, "Ant-v4__capo__1M__" + "long=" * 60: "x" * 300}
+    write(out, names, Selection(), results, failures, "capo reproduce all " + "--out x " * 40)
+    return out / "index.html"
+
+
+def visit(browser, page, width=1280, scheme="light"):
+    """Opens the page in a window of this width, after emptying the logs."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get("about:blank")
+    for log in ("browser", "performance"):
+        browser.get_log(log)
+    browser.get(page.as_uri())
+
+
+def requested(browser):
+    entries = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
+    sent = (e["params"] for e in entries if e["method"] == "Network.requestWillBeSent")
+    return [params["request"]["url"] for params in sent]
+
+
+def find(browser, selector):
+    return browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_it_fits_and_is_silent(browser, page, width):
+    visit(browser, page, width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    # Whatever sticks out is inside a box that scrolls.
+    outside = browser.execute_script(
+        "return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, .picture')"
+        " && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert outside == []
+    assert browser.get_log("browser") == []
+    assert {url for url in requested(browser) if not url.startswith("data:")} == {page.as_uri()}
+
+
+def test_pictures_and_links_are_there(browser, page):
+    visit(browser, page)
+    widths = [int(each.get_attribute("naturalWidth")) for each in find(browser, ".picture img")]
+    assert len(widths) == 4
+    assert min(widths) > 600
+    for link in find(browser, ".contents a"):
+        target = link.get_attribute("href").partition("#")[2]
+        assert len(find(browser, f"section#{target}")) == 1
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_wide_table_scrolls_in_its_box(browser, page, width):
+    visit(browser, page, width)
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll('.scroll')].map("
+        "(e) => [e.scrollWidth, e.clientWidth, getComputedStyle(e).overflowX])"
+    )
+    assert {style for _, _, style in boxes} == {"auto"}
+    if width == 400:
+        assert any(inner > outer for inner, outer, _ in boxes)
+
+
+def test_names_are_text_and_nothing_but_text(browser, page):
+    visit(browser, page)
+    assert browser.execute_script("return window.__pwned") is None
+    assert browser.execute_script("return document.scripts.length") == 0
+    assert TRAP in find(browser, "main")[0].text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_can_be_read(browser, page, scheme):
+    """The contrast of each kind of text with what is behind it."""
+    visit(browser, page, scheme=scheme)
+    found = browser.execute_script(
+        """
+        const parts = (color) => color.match(/[\\d.]+/g).map(Number);
+        const light = ([r, g, b]) => [r, g, b].map((x) => x / 255)
+          .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+          .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+        const ground = (e) => {
+          for (; e; e = e.parentElement) {
+            const color = parts(getComputedStyle(e).backgroundColor);
+            if (color.length < 4 || color[3] > 0) return color.slice(0, 3);
+          }
+          return [255, 255, 255];
+        };
+        const names = ['h1', '.lead', '.about', '.where', 'th', '.ours', '.theirs', '.numbers',
+          'td.ours-higher .gap', 'td.ours-lower .gap', 'td.agrees .gap', 'td.none .ours', 'a',
+          '.tag.holds', '.tag.does-not-hold', '.tag.not-decided', '.tag.not-run', '.lines li',
+          '.unasked', 'footer p'];
+        return names.map((name) => {
+          const e = document.querySelector(name), style = getComputedStyle(e), back = ground(e);
+          const [r, g, b] = parts(style.color), mix = Number(style.opacity);
+          const front = [r, g, b].map((x, i) => mix * x + (1 - mix) * back[i]);
+          const [a, z] = [light(front), light(back)].sort((x, y) => y - x);
+          return [name, (a + 0.05) / (z + 0.05)];
+        });
+        """
+    )
+    faint = {name: round(contrast, 2) for name, contrast in found if contrast < READABLE}
+    assert set(faint) <= {"td.none .ours"}  # what was not run is meant to step back
+    assert all(contrast > 3 for contrast in faint.values())
+    ground = find(browser, "body")[0].value_of_css_property("background-color")
+    assert ground == ("rgba(255, 255, 255, 1)" if scheme == "light" else "rgba(22, 23, 26, 1)")
