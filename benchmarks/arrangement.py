@@ -12,7 +12,7 @@ import numpy as np
 from capo.paper.launch import Cores, last_line, places, start
 from capo.records import number, rows
 
-ENVS, ALGOS, STEPS, ROUNDS = ("HalfCheetah-v4", "Humanoid-v4"), ("ppo", "capo"), "61440", 3
+ENVS, ALGOS, STEPS, ROUNDS = ("HalfCheetah-v4",), ("ppo", "capo"), "61440", 2
 WORDS = ["-n", STEPS, "--warmup", "0", "--diagnostics", "0", "--eval-episodes", "0"]
 TIMES = ("collect_seconds", "update_seconds")
 

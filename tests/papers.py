@@ -44,7 +44,10 @@ def summary(run, score=100.0, curve=None, seconds=60.0, **look):
         run.config.to_dict(),
         {"mean": float(score), "standard_error": 1.0, "episodes": 20},
         curve
-        or {"steps": [float(x) for x in steps], "return": [float(x) for x in score * steps / steps[-1]]},
+        or {
+            "steps": [float(x) for x in steps],
+            "return": [float(x) for x in score * steps / steps[-1]],
+        },
         [{"steps": float(at), "warmup": 0.0, **split} for at in steps[::2]],
         totals,
         {"versions": {"capo": "0.1.0"}, "commit": "0123abc", "cores": 1, "date": "2026-01-02"},

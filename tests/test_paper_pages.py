@@ -474,7 +474,14 @@ def test_files_are_written_for_each_experiment(tmp_path):
     write(out, ["depth", "width", "curves"], FULL, results, {}, "capo reproduce depth")
     names = {path.name for path in out.iterdir()}
     # PPO at ten epochs has a learning curve as well.
-    assert names == {"index.html", "depth.md", "depth.csv", "depth.png", "width.md", "width.csv"} | {
+    assert names == {
+        "index.html",
+        "depth.md",
+        "depth.csv",
+        "depth.png",
+        "width.md",
+        "width.csv",
+    } | {
         "curves.md",
         "curves.png",
     }

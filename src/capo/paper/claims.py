@@ -209,9 +209,7 @@ def _secondary(name: str, what: str, where: str) -> list[Claim]:
             f"{what} matters little. {SMALL}",
             f"Section 5.4, {where}",
             (name,),
-            check(
-                name, env, [Part(v.setting, v, RETURN) for v in swept(name, algo)], little
-            ),
+            check(name, env, [Part(v.setting, v, RETURN) for v in swept(name, algo)], little),
         )
         for algo in WIDE
         for env in EXPERIMENTS[name].envs
