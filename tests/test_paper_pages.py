@@ -46,7 +46,7 @@ BY_NAME = {claim.name: claim for claim in CLAIMS if "over the run" not in claim.
 
 def entry(mean, error, published=None):
     """Two seeds with this mean and standard error."""
-    values = (mean - error, mean + error)
+    values = (float(mean - error), float(mean + error))
     return Entry(values, None if published is None else Published(published), 1)
 
 

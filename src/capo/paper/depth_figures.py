@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from capo.format import compact, count
 from capo.paper.design import Experiment, Published, Variant
@@ -112,7 +113,7 @@ def fisher_epochs(experiment: Experiment, chosen: Selection, results: Results) -
     rows = _rows(experiment, columns, chosen, results)
     if not rows:
         return None
-    figure = Figure(figsize=(13.2, 3.9 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(13.2, 3.9 * len(rows)), layout=ConstrainedLayoutEngine(w_pad=0.12))
     for axes, (env_id, row) in zip(_column(figure, len(rows), 3), rows.items(), strict=True):
         left, middle, right = axes
         for column in ("waste", "signal"):
@@ -126,6 +127,7 @@ def fisher_epochs(experiment: Experiment, chosen: Selection, results: Results) -
         middle.set_title("Their sum, and the return", fontsize=11)
         _lines(right, row["alignment"])
         _marks(right, row["alignment"])
+        right.margins(y=0.12)
         right.set(ylabel="alignment α", ylim=(0, None))
         right.set_title("Alignment", fontsize=11)
         for panel in axes:
@@ -175,7 +177,7 @@ def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
     """Two axes of one panel, both from zero."""
     for axes, label in ((left, left_label), (right, right_label)):
         axes.set_ylabel(label)
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        axes.set_ylim(bottom=min(0.0, 1.1 * axes.dataLim.y0))
         axes.spines["top"].set_visible(False)
         axes.yaxis.set_major_formatter(lambda y, _: compact(y))
     left.grid(alpha=0.2)
@@ -184,5 +186,6 @@ def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
 def _one_legend(left: Axes, right: Axes) -> None:
     """Of both axes, on the upper one, so that no line runs through it."""
     pairs = [axes.get_legend_handles_labels() for axes in (left, right)]
-    handles, labels = (sum(found, []) for found in zip(*pairs, strict=True))
+    found = [pair for axes in pairs for pair in zip(*axes, strict=True)]
+    handles, labels = zip(*sorted(found, key=lambda pair: "paper" in pair[1]), strict=True)
     right.legend(handles, labels, framealpha=0.85, edgecolor="none", fontsize=8)

@@ -28,6 +28,16 @@ class Shown(NamedTuple):
     """A PNG."""
     verdicts: list[tuple[Claim, Verdict]]
 
+    @property
+    def state(self) -> str:
+        """How many of its runs there are; other experiments may have seeds that it does not need."""
+        few = self.done <= self.wanted
+        return (
+            f"{self.done} of {self.wanted} runs"
+            if few
+            else f"{self.done} runs, {self.wanted} needed"
+        )
+
     def grouped(self, without: str) -> dict[tuple[str, str], list[tuple[Claim, Verdict]]]:
         """The verdicts by what was said and where, those with one word left out."""
         found: dict[tuple[str, str], list[tuple[Claim, Verdict]]] = {}

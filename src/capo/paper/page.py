@@ -60,7 +60,7 @@ def markdown(each: Shown) -> str:
     experiment = each.experiment
     parts = [
         f"# {experiment.title}",
-        f"{experiment.where}; {each.done} of {each.wanted} runs.",
+        f"{experiment.where}; {each.state}.",
         experiment.about,
     ]
     if each.picture is not None:

@@ -9,7 +9,7 @@ from capo.format import count
 from capo.paper.contradictions import CONTRADICTIONS
 from capo.paper.gathering import Shown
 from capo.paper.tables import NOT_RUN, to_html
-from capo.paper.verdicts import WORDS
+from capo.paper.verdicts import FAILS, HOLDS, WORDS
 
 
 def sections(shown: Sequence[Shown], failures: Mapping[str, str], command: str) -> str:
@@ -31,11 +31,11 @@ def _contents(shown: Sequence[Shown]) -> str:
     for each in shown:
         experiment = each.experiment
         counts = Counter(verdict.word for _, verdict in each.verdicts)
-        tags = "".join(_tag(word, f"{counts[word]} {word}") for word in WORDS if counts[word])
+        tags = "".join(_tag(word, _counted(counts[word], word)) for word in WORDS if counts[word])
         name = escape(experiment.name)
         rows.append(
             f'<tr><td><a href="#{name}">{escape(experiment.title)}</a></td>'
-            f'<td>{escape(experiment.where)}</td><td class="number">{each.done} of {each.wanted}'
+            f'<td>{escape(experiment.where)}</td><td class="number">{each.state}'
             f'</td><td class="counts">{tags}</td></tr>'
         )
     head = '<th>Experiment</th><th>In the paper</th><th class="number">Runs</th><th>Claims</th>'
@@ -49,7 +49,7 @@ def _experiment(each: Shown) -> str:
     experiment = each.experiment
     parts = [
         f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}'
-        f'<span class="where">{escape(experiment.where)}, {each.done} of {each.wanted} runs</span>'
+        f'<span class="where">{escape(experiment.where)}, {each.state}</span>'
         f'</h2><p class="about">{escape(experiment.about)}</p>'
     ]
     if each.picture is not None:
@@ -70,7 +70,7 @@ def _claims(each: Shown) -> str:
     for (said, where), group in each.grouped(without=NOT_RUN).items():
         items = "".join(
             f"<li>{_tag(verdict.word, verdict.word)}<span>{escape(claim.name)}</span>"
-            f'<span class="numbers">{escape(verdict.numbers)}</span></li>'
+            f'<span class="numbers">{_kept(verdict.numbers)}</span></li>'
             for claim, verdict in group
         )
         where = f'<span class="where">{escape(where)}</span>'
@@ -80,6 +80,17 @@ def _claims(each: Shown) -> str:
         said = f"Not run, or not all that it takes: {'; '.join(missing)}."
         parts.append(f'<p class="unasked">{escape(said)}</p>')
     return "".join([*parts, "</div>"])
+
+
+def _counted(number: int, word: str) -> str:
+    """1 holds, 2 hold."""
+    several = {HOLDS: "hold", FAILS: "do not hold"}
+    return f"{number} {word if number == 1 else several.get(word, word)}"
+
+
+def _kept(numbers: str) -> str:
+    """Without line breaks inside a number with its error."""
+    return escape(numbers).replace(" ± ", "&nbsp;±&nbsp;").replace(" σ", "&nbsp;σ")
 
 
 def _tag(word: str, text: str) -> str:
@@ -104,8 +115,8 @@ def _failures(failures: Mapping[str, str]) -> str:
 
 def _reading() -> str:
     lines = (
-        "A cell has our mean over seeds ± its standard error, with the number of seeds in brackets; "
-        "below it what the paper states, and the difference of the two.",
+        "A cell has our mean over seeds ± its standard error, with the number of seeds in "
+        "brackets; below it what the paper states, and the difference of the two.",
         "The difference is in σ, combined standard errors √(SE² + SE²). Up to 2 the two agree, ≈; "
         "beyond that ours is higher, ▲, or lower, ▼. Where the paper states no error, ours alone "
         "counts.",

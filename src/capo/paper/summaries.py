@@ -1,6 +1,7 @@
 """What is left of a run for the tables and figures: a few kilobytes that can be kept for good."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,14 +106,11 @@ def _digits(value: Any) -> float:
 def _totals(record: Record) -> dict[str, float]:
     """Counted from the rows of the run, and from its model."""
     config, rows = Config.from_dict(record.config), record.rows
-    width = method_of(config.algo).width(config)
     wide = [row for row in rows if "consensus/violations" in row]
     found = {
         "frames": record.steps,
         "generations": len(rows),
-        "gradient_steps": sum(
-            (1 if row.get("warmup") else width) * _steps(row, config) for row in rows
-        ),
+        "gradient_steps": gradient_steps(rows, config),
         "parameters": _parameters(record.path / "model.safetensors"),
         "seconds": sum(number(row.get(key)) for row in rows for key in TIMES),
         "wide_generations": len(wide),
@@ -124,10 +122,14 @@ def _totals(record: Record) -> dict[str, float]:
     return {key: _digits(value) for key, value in found.items()}
 
 
-def _steps(row: dict[str, Any], config: Config) -> float:
-    """Gradient steps that one expert took in a generation; TRPO takes one natural step."""
-    epochs = number(row.get("epochs_run"))
-    return 1.0 if math.isnan(epochs) else epochs * config.minibatches
+def gradient_steps(rows: Sequence[dict[str, Any]], config: Config) -> float:
+    """Σ over generations of experts · epochs · minibatches; TRPO takes one natural step each."""
+    width, total = method_of(config.algo).width(config), 0.0
+    for row in rows:
+        epochs = number(row.get("epochs_run"))
+        steps = 1.0 if math.isnan(epochs) else epochs * config.minibatches
+        total += steps * (1 if row.get("warmup") else width)
+    return total
 
 
 def _parameters(file: Path) -> int:

@@ -168,7 +168,8 @@ def summaries_of(
     If none was run for as long as was chosen, or as the paper's runs are, the longest there are.
     """
     cell = cell_of(env_id, variant, chosen)
-    found = [run for name, run in results.items() if cell.holds(name)]
+    begin = f"{cell.begin}__"
+    found = [run for name, run in results.items() if name.startswith(begin) and cell.holds(name)]
     lengths = {run.config["total_steps"] for run in found}
     wanted = chosen.steps_on(env_id)
     if wanted not in lengths:

@@ -202,8 +202,15 @@ def _seeds(entries: Sequence[Entry]) -> str:
 
 def _numbers(entries: Entries, note: str = "") -> str:
     """Ours with the number of seeds in brackets, a note, and the paper's."""
-    ours = ", ".join(f"{name} {entry.ours}" for name, entry in entries.items() if entry.values)
-    theirs = ", ".join(f"{name} {e.theirs}" for name, e in entries.items() if e.published)
+    # A colon parts a name that ends in a digit from its number.
+    names = {name: f"{name}:" if name[-1].isdigit() else name for name in entries}
+    ours, theirs = (
+        ", ".join(f"{names[name]} {said(each)}" for name, each in entries.items() if there(each))
+        for there, said in (
+            (lambda each: each.values, lambda each: each.ours),
+            (lambda each: each.published, lambda each: each.theirs),
+        )
+    )
     return _joined(ours, note, theirs)
 
 
