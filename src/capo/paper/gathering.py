@@ -30,7 +30,7 @@ class Shown(NamedTuple):
 
     @property
     def state(self) -> str:
-        """How many of its runs there are; other experiments may have seeds that it does not need."""
+        """How many of its runs there are; others may have more seeds than it needs."""
         few = self.done <= self.wanted
         return (
             f"{self.done} of {self.wanted} runs"

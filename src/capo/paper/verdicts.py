@@ -202,16 +202,15 @@ def _seeds(entries: Sequence[Entry]) -> str:
 
 def _numbers(entries: Entries, note: str = "") -> str:
     """Ours with the number of seeds in brackets, a note, and the paper's."""
-    # A colon parts a name that ends in a digit from its number.
-    names = {name: f"{name}:" if name[-1].isdigit() else name for name in entries}
-    ours, theirs = (
-        ", ".join(f"{names[name]} {said(each)}" for name, each in entries.items() if there(each))
-        for there, said in (
-            (lambda each: each.values, lambda each: each.ours),
-            (lambda each: each.published, lambda each: each.theirs),
-        )
-    )
+    ours = ", ".join(f"{_named(name)} {each.ours}" for name, each in entries.items() if each.values)
+    stated = {name: each for name, each in entries.items() if each.published}
+    theirs = ", ".join(f"{_named(name)} {each.theirs}" for name, each in stated.items())
     return _joined(ours, note, theirs)
+
+
+def _named(name: str) -> str:
+    """With a colon if it ends in a digit, which the number would run into."""
+    return f"{name}:" if name[-1].isdigit() else name
 
 
 def _joined(ours: str, note: str, theirs: str) -> str:
