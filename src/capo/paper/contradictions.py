@@ -133,7 +133,7 @@ def _waste() -> list[str]:
     predicted = {env: 1 / WIDTH + (1 - 1 / WIDTH) * rho[env] for env in ratio}
     apart = {env: abs(predicted[env] - ratio[env]) for env in ratio}
     worst = max(apart, key=lambda env: apart[env])
-    rest = max(value for env, value in apart.items() if env != worst)
+    rest = math.ceil(1e3 * max(gap for env, gap in apart.items() if env != worst)) / 1e3
     sizes = look_up("environments", "rows")
     reductions = ", ".join(f"{env} ({sizes[env][0]}) {1 - x:.1%}" for env, x in ratio.items())
     return [
@@ -142,7 +142,7 @@ def _waste() -> list[str]:
         "Averaging is said to cut more waste the larger a task is; by the size of the observation "
         f"it is {reductions} in Table 6.",
         "For wastes of equal size 1/K + (1 − 1/K) ρ of Table 5 is the ratio of Table 6. They agree "
-        f"to {rest:.3f}, except on {worst}: {predicted[worst]:.3f} and {ratio[worst]}.",
+        f"within {rest}, except on {worst}: {predicted[worst]:.3f} and {ratio[worst]}.",
     ]
 
 

@@ -153,7 +153,8 @@ def attribution(experiment: Experiment, chosen: Selection, results: Results) -> 
                 _spread(axes, at, color_of(variant.algo), np.array(cells[env_id, variant]))
             else:
                 place = {"transform": axes.get_yaxis_transform(), "va": "center"}
-                axes.text(0.02, at, "not run", color=GRAY, fontsize=8, **place)
+                ground = {"fc": "white", "ec": "none", "pad": 1.5}
+                axes.text(0.02, at, "not run", color=GRAY, fontsize=8, bbox=ground, **place)
         plain = cells.get((env_id, Variant("ppo")))
         if plain:
             axes.axvline(float(np.mean(plain)), color=GRAY, lw=1.2, ls=":", zorder=0)

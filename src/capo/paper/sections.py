@@ -1,6 +1,7 @@
 """The sections of the page, top to bottom."""
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -50,7 +51,7 @@ def _experiment(each: Shown) -> str:
     parts = [
         f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}'
         f'<span class="where">{escape(experiment.where)}, {each.state}</span>'
-        f'</h2><p class="about">{escape(experiment.about)}</p>'
+        f'</h2><p class="about">{_coded(experiment.about)}</p>'
     ]
     if each.picture is not None:
         data, alt = base64.b64encode(each.picture).decode(), escape(f"Figure: {experiment.title}")
@@ -61,6 +62,11 @@ def _experiment(each: Shown) -> str:
     if not each.tables and each.picture is None:
         parts.append("<p>There is nothing to draw yet.</p>")
     return "\n".join([*parts, _claims(each), "</section>"])
+
+
+def _coded(text: str) -> str:
+    """With what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _claims(each: Shown) -> str:

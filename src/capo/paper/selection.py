@@ -77,6 +77,7 @@ class Run(NamedTuple):
     """What follows `capo train`."""
 
 
+@functools.cache
 def run_of(env_id: str, variant: Variant, seed: int, chosen: Selection) -> Run:
     """The run of a variant; one whose changes are no changes is the plain method's."""
     config, changed = _settled(env_id, variant, chosen)

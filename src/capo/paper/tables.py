@@ -136,7 +136,8 @@ def table(
                 entries[row, said[layout.column]] = Entry(values, published, measure.digits, apart)
     if not entries:
         return None
-    rows, columns = (list(dict.fromkeys(key[i] for key in entries)) for i in (0, 1))
+    rows = list(dict.fromkeys(row for row, _ in entries))
+    columns = list(dict.fromkeys(column for _, column in entries))
     names = {"env": "task", "algo": "method", "label": "method", "setting": "setting"}
     corner = tuple(names[name] for name in layout.rows)
     return Table(layout.title, corner, rows, columns, entries)
@@ -191,10 +192,10 @@ def _apart(env_id: str, found: list[Summary], measure: Measure) -> str:
     """Why the paper's number is of something else, if it is."""
     if not found:
         return ""
-    config = Config.from_dict(found[0].config)
-    if any(getattr(config, name) != getattr(Config, name) for name in SIZES):
+    config = found[0].config
+    if any(config[name] != getattr(Config, name) for name in SIZES):
         return "other sizes"
-    ours, theirs = config.total_steps, paper_steps(env_id)
+    ours, theirs = config["total_steps"], paper_steps(env_id)
     if ours == theirs or measure.relative:
         return ""
     return f"{compact(ours)} steps, paper {compact(theirs)}"
