@@ -24,7 +24,17 @@ from capo.paper.measures import RETURN
 from capo.paper.published import numbers
 from capo.paper.selection import Selection, cell_of, run_of, runs_of
 from capo.paper.store import Store
-from capo.paper.tables import AGREES, HIGHER, LOWER, Entry, progress, table, to_csv, to_markdown
+from capo.paper.tables import (
+    AGREES,
+    HIGHER,
+    LOWER,
+    Entry,
+    progress,
+    table,
+    to_csv,
+    to_markdown,
+    to_text,
+)
 
 pytestmark = pytest.mark.xdist_group("reproduce")  # one worker, one set of runs
 FULL, SMOKE = Selection(), Selection.of_tier("smoke")
@@ -157,6 +167,13 @@ def test_a_table_from_partial_data():
     text = to_markdown(made)
     assert "| `ppo` | 2800 ± 100 (2)<br>*2711 ± 268*<br>≈ +0.3 σ |" in text
     assert text.count("not run") == 40
+    assert to_text(made) == [
+        "Final return",
+        "                            ours       paper",
+        "ppo  Hopper-v4    2800 ± 100 (2)  2711 ± 268  ≈ +0.3 σ",
+        "ppo  Humanoid-v4         500 (1)    739 ± 39  1M steps, paper 4M",
+        "not run: 40 of 42",
+    ]
     lines = to_csv([made]).decode().splitlines()
     assert len(lines) == 1 + 42
     assert "Final return,ppo,Hopper-v4,2,2800,100,2711,268,0.311136,agrees" in lines

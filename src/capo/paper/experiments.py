@@ -97,7 +97,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Deeper updates: return, signal and waste against epochs",
             "Table 1 and Figure 1b",
             "The paper states the split of the final update. With a learning rate that comes down "
-            "to zero that update all but vanishes, so the mean over nine updates spread evenly "
+            "to zero that update all but vanishes, so the mean over ten updates spread evenly "
             "over the run stands beside the paper's numbers, and the last update in a column of "
             "its own. Signal and waste are c² and ‖ε‖², twice their KL.",
             (HOPPER,),

@@ -64,8 +64,8 @@ class Cell(NamedTuple):
 
     def holds(self, name: str) -> bool:
         """Whether a name is of one of them."""
-        env_id, algo, _, *settings, _ = name.split("__")
-        return (f"{env_id}__{algo}", "__".join(settings)) == self
+        env_id, algo, *rest = name.split("__")
+        return len(rest) > 1 and (f"{env_id}__{algo}", "__".join(rest[1:-1])) == self
 
 
 class Run(NamedTuple):

@@ -23,6 +23,8 @@ SIZES = ("num_envs", "num_steps", "minibatches")
 """Settings in which a trial differs from what the paper did."""
 AGREES, HIGHER, LOWER = "agrees", "ours higher", "ours lower"
 MARKS = {AGREES: "≈", HIGHER: "▲", LOWER: "▼"}
+EXACT = 1e-9
+"""Relative errors below this are rounding: what was counted has none."""
 LIMIT = 2.0
 """Combined standard errors up to which two numbers agree."""
 
@@ -59,7 +61,7 @@ class Entry(NamedTuple):
         gap = self.mean - self.published.mean
         if abs(gap) < 0.5 * 10**-self.digits:
             return 0.0
-        return gap / combined if combined > 0 else math.nan
+        return gap / combined if combined > EXACT * abs(self.mean) else math.nan
 
     @property
     def verdict(self) -> str:
@@ -156,6 +158,8 @@ def values_of(
     scale = 1.0
     if measure.relative:
         plain = summaries_of(experiment, env_id, Variant(REFERENCE), chosen, results)
+        lengths = {run.config["total_steps"] for run in found}
+        plain = [run for run in plain if run.config["total_steps"] in lengths]
         scale = float(np.mean([measure.of(run) for run in plain])) if plain else math.nan
     values = (measure.of(run) / scale for run in found)
     return tuple(value for value in values if not math.isnan(value))
@@ -251,12 +255,15 @@ def _cell(entry: Entry | None) -> str:
 
 
 def to_text(found: Table) -> list[str]:
-    """A line for each cell, for a terminal."""
+    """A line for each cell that was run, for a terminal."""
     rows = [("", "", "ours", "paper", "")]
     for (row, column), entry in found.entries.items():
-        name = ", ".join(row).replace("`", "")
-        rows.append((name, column, entry.ours, entry.theirs, entry.gap))
-    return [found.title, *aligned(rows, right=(2, 3))]
+        if entry.values:
+            name = ", ".join(row).replace("`", "")
+            rows.append((name, column, entry.ours, entry.theirs, entry.gap))
+    left = len(found.entries) - len(rows) + 1
+    lines = [found.title, *(aligned(rows, right=(2, 3)) if rows[1:] else ())]
+    return [*lines, f"not run: {left} of {len(found.entries)}"] if left else lines
 
 
 def to_csv(tables: list[Table]) -> bytes:
