@@ -1,5 +1,6 @@
 """What is left of a run for the tables and figures: a few kilobytes that can be kept for good."""
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 import safetensors
 
 from capo.config import Config, UsageError
-from capo.files import parse_json, write_json
+from capo.files import parse_json, write_atomic
 from capo.methods import method_of
 from capo.records import Record, number, read
 
@@ -152,7 +153,7 @@ def _origin(record: Record) -> dict[str, Any]:
 
 def save(file: Path, summary: Summary) -> None:
     """Writes a summary, whole or not at all."""
-    write_json(file, _finite(summary._asdict()))
+    write_atomic(file, (json.dumps(_finite(summary._asdict())) + "\n").encode())
 
 
 def load(file: Path) -> Summary:
