@@ -9,7 +9,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = ("src/capo/**/*.py", "examples/*.py", "benchmarks/**/*.py", "LICENSE", "CITATION.cff")
+SHOWN = (
+    "src/capo/**/*.py",
+    "src/capo/paper/*.json",
+    "examples/*.py",
+    "benchmarks/**/*.py",
+    "LICENSE",
+    "CITATION.cff",
+)
 WHOLE = {"CHANGELOG.md": "changelog.md", "README.md": "index.md"}
 """Files outside docs/ that are pages in their own right."""
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
