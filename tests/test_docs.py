@@ -90,7 +90,7 @@ def test_examples_run(example, elsewhere, capsys):
 PYTHON = {name(page): list(blocks(page, "python")) for page in PAGES}
 
 
-LONG = ("docs/index.md", "docs/your-own-consensus.md")
+LONG = ("README.md", "docs/index.md", "docs/observations.md", "docs/your-own-consensus.md")
 RUN = [page for page, found in PYTHON.items() if found]
 
 

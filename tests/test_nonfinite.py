@@ -131,7 +131,7 @@ def tell(config, start=None):
     return Story(config.algo, rows, updates, error.value)
 
 
-@pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "trpo"))
 def test_a_run_survives_every_fault_and_stops_after_three_in_a_row(algo):
     carry = {"capo-avg": "average", "best-of-k": "best"}.get(algo, "auto")
     changes = {"experts": WIDTH, "warmup": 0.0, "diagnostics": 1, "carry": carry}
