@@ -194,8 +194,10 @@ def test_gradient_steps_are_counted_with_the_experts():
     rows += [{"warmup": 0, "epochs_run": 2.5}]
     wide = Config(HOPPER, algo="capo", experts=4)
     assert summaries.gradient_steps(rows, wide) == 32 * (10 + 4 * 10 + 4 * 2.5)
-    plain = [{"warmup": 0}] * 3
-    assert summaries.gradient_steps(plain, Config(HOPPER, algo="trpo")) == 3
+    natural = [{"warmup": 0, "epochs_run": 1}] * 3
+    assert summaries.gradient_steps(natural, Config(HOPPER, algo="trpo")) == 3
+    by_trpo = wide.replace(base_optimizer="trpo")
+    assert summaries.gradient_steps(rows, by_trpo) == 32 * 10 + 4 + 4
 
 
 def test_what_a_run_is_expected_to_take():

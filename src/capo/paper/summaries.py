@@ -10,7 +10,7 @@ import safetensors
 
 from capo.config import Config, UsageError
 from capo.files import parse_json, write_atomic
-from capo.methods import method_of
+from capo.methods import RULES, method_of
 from capo.records import Record, number, read
 
 POINTS = 100
@@ -124,12 +124,13 @@ def _totals(record: Record) -> dict[str, float]:
 
 
 def gradient_steps(rows: Sequence[dict[str, Any]], config: Config) -> float:
-    """Σ over generations of experts · epochs · minibatches; TRPO takes one natural step each."""
-    width, total = method_of(config.algo).width(config), 0.0
+    """Σ over generations of experts · epochs · minibatches; a TRPO expert takes one natural step."""
+    method, total = method_of(config.algo), 0.0
     for row in rows:
-        epochs = number(row.get("epochs_run"))
-        steps = 1.0 if math.isnan(epochs) else epochs * config.minibatches
-        total += steps * (1 if row.get("warmup") else width)
+        warm = bool(row.get("warmup"))
+        natural = not warm and method.rule(config) is RULES["trpo"]
+        steps = 1.0 if natural else number(row["epochs_run"]) * config.minibatches
+        total += steps * (1 if warm else method.width(config))
     return total
 
 
