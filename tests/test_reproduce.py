@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -343,6 +344,18 @@ def test_tables_can_be_written_again_from_the_summaries_alone(smoked, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "attribution.md").read_text().count("| not run |") == 5
     assert (tmp_path / "out" / "attribution.csv").is_file()
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_how_long_it_would_take_and_writes_nothing(tmp_path):
+    done = capo("reproduce", "depth", "--seeds", "1", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "7 runs, 0 of them done" in done.stdout
+    assert "Hopper-v4 ppo 1M epochs=40" in done.stdout
+    cores = len(os.sched_getaffinity(0))
+    told = rf"about (\d+:)+\d\d for the other 7: {cores} at a time with 1 core each"
+    assert re.search(told, done.stdout)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

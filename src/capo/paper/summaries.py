@@ -124,7 +124,7 @@ def _totals(record: Record) -> dict[str, float]:
 
 
 def gradient_steps(rows: Sequence[dict[str, Any]], config: Config) -> float:
-    """Σ over generations of experts · epochs · minibatches; a TRPO expert takes one natural step."""
+    """Σ over generations of experts · epochs · minibatches; one natural step each by TRPO."""
     method, total = method_of(config.algo), 0.0
     for row in rows:
         warm = bool(row.get("warmup"))
