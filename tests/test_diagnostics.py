@@ -178,6 +178,7 @@ def test_a_run_reports_what_it_was_asked_to():
         assert row["consensus/q_waste_ratio"] < 1
 
 
+@pytest.mark.slow
 def test_diagnosing_does_not_change_the_run():
     def last(diagnostics):
         config = small("capo-avg", total_steps=64 * 3, diagnostics=diagnostics, warmup=0.0)

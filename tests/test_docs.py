@@ -90,7 +90,13 @@ def test_examples_run(example, elsewhere, capsys):
 PYTHON = {name(page): list(blocks(page, "python")) for page in PAGES}
 
 
-LONG = ("README.md", "docs/index.md", "docs/observations.md", "docs/your-own-consensus.md")
+LONG = (
+    "README.md",
+    "docs/index.md",
+    "docs/observations.md",
+    "docs/reliability.md",
+    "docs/your-own-consensus.md",
+)
 RUN = [page for page, found in PYTHON.items() if found]
 
 

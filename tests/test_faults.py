@@ -5,14 +5,13 @@ import pytest
 
 from faults import FAULTS, NotHereError
 from faults.soaking import soak
-from probes import but_slow
 
 TIMES = {"sigkill": 2, "failpoints": 12, "interrupts": 1, "damage": 12, "env-hangs": 2}
 """Once, where nothing else is said."""
-QUICK = ("env-raises",)
 
 
-@pytest.mark.parametrize("name", but_slow([name for name in FAULTS if name != "soak"], *QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FAULTS if name != "soak"])
 def test_what_must_hold_holds(name, tmp_path):
     times = TIMES.get(name, 1)
     try:

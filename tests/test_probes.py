@@ -30,7 +30,7 @@ def chance(model, obs):
     return np.asarray(jax.nn.softmax(model.policy(np.array([obs], np.float32))))
 
 
-@pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo"))
 def test_probes_with_two_actions(algo):
     model = trained(ConstantReward, algo)
     assert model.critic(np.zeros(1, np.float32)) == pytest.approx(1, abs=0.05)

@@ -286,6 +286,7 @@ def capo(*words, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_failed_run_does_not_stop_the_others(smoked):
     folder, blocked, done = smoked
     assert done.returncode == 1, done.stderr
@@ -299,6 +300,7 @@ def test_a_failed_run_does_not_stop_the_others(smoked):
     assert "is not a folder" in page
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(smoked):
     folder, blocked, _ = smoked
     (folder / "out" / "runs" / blocked.name).unlink(missing_ok=True)
@@ -313,6 +315,7 @@ def test_what_is_done_is_not_done_again(smoked):
     assert "4 runs, 4 of them done" in again.stdout
 
 
+@pytest.mark.slow
 def test_runs_are_ordinary_run_folders(smoked):
     folder, _, _ = smoked
     store = Store(folder / "out")
@@ -333,6 +336,7 @@ def test_runs_are_ordinary_run_folders(smoked):
     assert found.spaced("fisher/alignment") == pytest.approx(np.mean(spread), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_tables_can_be_written_again_from_the_summaries_alone(smoked, tmp_path):
     folder, _, _ = smoked
     (tmp_path / "out").mkdir()

@@ -57,6 +57,7 @@ def test_one_expert_is_ppo_bit_for_bit(algo, carry, factory):
         assert same(a.state, b.state)
 
 
+@pytest.mark.slow
 def test_ppo_kx_is_ppo_with_more_epochs_of_the_policy():
     deep = run(algo="ppo-kx", experts=3, generations_=1)
     plain = run(algo="ppo", epochs=12, generations_=1)
