@@ -62,12 +62,9 @@ def setting(name: str, algo: str, value: object) -> Variant:
 def _entry(name: str, env: str, part: Part, chosen: Selection, results: Results) -> Entry:
     """A cell of an experiment's tables, whichever of them has it; empty if it was not chosen."""
     experiment, (_, variant, measure) = EXPERIMENTS[name], part
-    layouts = [layout for layout in experiment.layouts if measure in layout.measures]
-    stated = (layout.published(env, variant, measure) for layout in layouts)
-    published = next(filter(None, stated), None)
     is_chosen = env in envs_of(experiment, chosen) and variant in variants_of(experiment, chosen)
     found = values_of(experiment, env, variant, measure, chosen, results) if is_chosen else ()
-    return Entry(found, published, measure.digits)
+    return Entry(found, experiment.published(env, variant, measure), measure.digits)
 
 
 def _lengths(

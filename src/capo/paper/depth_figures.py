@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from capo.format import compact, count
-from capo.paper.design import Experiment, Published, Variant
+from capo.paper.design import Experiment
 from capo.paper.measures import DEPTH_COLUMNS
 from capo.paper.published import task
 from capo.paper.selection import Selection, envs_of, variants_of
@@ -47,7 +47,7 @@ def depths_of(
     cells = {
         int(dict(variant.changes)["epochs"]): Entry(
             values_of(experiment, env_id, variant, measure, chosen, results),
-            _published(experiment, env_id, variant, column),
+            experiment.published(env_id, variant, measure),
             measure.digits,
         )
         for variant in variants_of(experiment, chosen)
@@ -63,17 +63,6 @@ def depths_of(
         np.array(list(theirs.values()), float),
         max((len(cell.values) for cell in ours.values()), default=0),
     )
-
-
-def _published(
-    experiment: Experiment, env_id: str, variant: Variant, column: str
-) -> Published | None:
-    """What the paper states; it does so for the experiment's own task only."""
-    measure = DEPTH_COLUMNS[column]
-    tables = [layout for layout in experiment.layouts if measure in layout.measures]
-    if not tables or env_id not in experiment.envs:
-        return None
-    return tables[0].published(env_id, variant, measure)
 
 
 def _rows(

@@ -40,6 +40,10 @@ class Measure(NamedTuple):
     """Divided by what PPO has on the same task, its mean over seeds."""
 
 
+Finder = Callable[[str, Variant, Measure], Published | None]
+"""What the paper states for a measure of a variant on a task."""
+
+
 class Layout(NamedTuple):
     """A table: what its rows and its columns are, out of env, algo, setting, label and measure."""
 
@@ -47,7 +51,7 @@ class Layout(NamedTuple):
     rows: tuple[str, ...]
     column: str
     measures: tuple[Measure, ...]
-    published: Callable[[str, Variant, Measure], Published | None] = lambda *_: None
+    published: Finder = lambda *_: None
     algos: tuple[str, ...] | None = None
     """The methods it is about; None: all that were run for it."""
 
@@ -67,3 +71,11 @@ class Experiment:
     layouts: tuple[Layout, ...] = ()
     figure: str = ""
     """Which of `figures.FIGURES` it is drawn as."""
+
+    def published(self, env_id: str, variant: Variant, measure: Measure) -> Published | None:
+        """What the paper states, in whichever of its tables, for the experiment's own tasks."""
+        if env_id not in self.envs:
+            return None
+        layouts = [layout for layout in self.layouts if measure in layout.measures]
+        stated = (layout.published(env_id, variant, measure) for layout in layouts)
+        return next(filter(None, stated), None)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from capo.paper import published
-from capo.paper.design import Experiment, Layout, Measure, Variant
+from capo.paper.design import Experiment, Finder, Layout, Measure, Variant
 from capo.paper.measures import (
     AGREEMENT,
     AGREEMENT_LAST,
@@ -51,6 +51,14 @@ BY_SETTING: tuple[tuple[str, ...], str, tuple[Measure, ...]] = (
 
 def _ablation(title: str, key: str) -> tuple[Layout, ...]:
     return (Layout(title, *BY_SETTING, published.swept(key)),)
+
+
+def _by_depth(stated: Finder) -> tuple[Layout, ...]:
+    columns = tuple(DEPTH_COLUMNS.values())
+    return (
+        Layout("By depth", ("setting",), "measure", columns, stated),
+        Layout("The last update", ("setting",), "measure", AT_THE_END),
+    )
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -103,16 +111,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (HOPPER,),
             DEPTHS,
             3,
-            (
-                Layout(
-                    "By depth",
-                    ("setting",),
-                    "measure",
-                    tuple(DEPTH_COLUMNS.values()),
-                    published.depth,
-                ),
-                Layout("The last update", ("setting",), "measure", AT_THE_END),
-            ),
+            _by_depth(published.depth),
             "depth",
         ),
         Experiment(
@@ -124,16 +123,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (CHEETAH,),
             DEPTHS,
             3,
-            (
-                Layout(
-                    "By depth",
-                    ("setting",),
-                    "measure",
-                    tuple(DEPTH_COLUMNS.values()),
-                    published.fisher_epochs,
-                ),
-                Layout("The last update", ("setting",), "measure", AT_THE_END),
-            ),
+            _by_depth(published.fisher_epochs),
             "fisher-epochs",
         ),
         Experiment(

@@ -1,15 +1,8 @@
-"""All experiments as one HTML file that needs nothing else, and as files of their own beside it.
+"""All experiments as one HTML file, and as files of their own beside it."""
 
-Whatever comes from a file is escaped, and the policy at the head of the page lets nothing run.
-"""
-
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib import resources
 from pathlib import Path
-from string import Template
 
 from capo.files import write_atomic
 from capo.format import compact, count
@@ -18,6 +11,7 @@ from capo.paper.sections import sections
 from capo.paper.selection import Selection, runs_of
 from capo.paper.summaries import Summary
 from capo.paper.tables import NOT_RUN, Results, to_csv, to_markdown
+from capo.webpage import made_with, render
 
 TITLE = "The paper's experiments, run again"
 
@@ -84,18 +78,15 @@ def _render(
     failures: Mapping[str, str],
     command: str,
 ) -> bytes:
-    style = _read("capo.comparison") + _read("capo.paper")
     runs = runs_shown(names, chosen, results)
-    template = (resources.files("capo.paper") / "page.html").read_text("utf-8")
-    text = Template(template).substitute(
-        policy=escape(_policy(style)),
-        title=escape(TITLE),
-        style=style,
-        lead=escape(_lead(names, runs, chosen)),
-        sections=sections(shown, failures, command),
-        footer="".join(f"<p>{escape(line)}</p>" for line in origins(runs)),
+    return render(
+        "capo reproduce",
+        TITLE,
+        _lead(names, runs, chosen),
+        sections(shown, failures, command),
+        origins(runs),
+        _read("capo.comparison") + _read("capo.paper"),
     )
-    return text.encode(errors="replace")
 
 
 def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> str:
@@ -119,14 +110,8 @@ def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> s
 
 def origins(runs: Sequence[Summary]) -> list[str]:
     """Versions, commits and dates of some runs; several of one thing are all named."""
-    seen: dict[str, dict[str, None]] = {}
-    for run in runs:
-        versions = run.origin.get("versions")
-        for name, version in versions.items() if isinstance(versions, dict) else ():
-            if version:
-                seen.setdefault(str(name), {})[str(version)] = None
-    said = ", ".join(f"{name} {' and '.join(found)}" for name, found in seen.items())
-    lines = [f"Trained with {said}." if said else "It is not known what the runs were made with."]
+    versions = (run.origin.get("versions") for run in runs)
+    lines = [made_with(versions, "It is not known what the runs were made with.")]
     for what, key in (("Commit", "commit"), ("Cores of a run", "cores")):
         found = sorted({str(run.origin[key]) for run in runs if run.origin.get(key)})
         lines += [f"{what}: {', '.join(found)}."] if found else []
@@ -134,15 +119,6 @@ def origins(runs: Sequence[Summary]) -> list[str]:
     if dates:
         lines.append(f"Run from {dates[0]} to {dates[-1]}." if dates[1:] else f"Run {dates[0]}.")
     return lines
-
-
-def _policy(style: str) -> str:
-    """Nothing may be fetched or run, and nothing may style but this page's own."""
-    own = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{own}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _read(package: str) -> str:

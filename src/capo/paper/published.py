@@ -2,15 +2,11 @@
 
 import functools
 import json
-from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from capo.paper.design import Measure, Published, Variant
+from capo.paper.design import Finder, Measure, Published, Variant
 from capo.paper.measures import COMPUTE, DEPTH_COLUMNS, REFERENCE
-
-Finder = Callable[[str, Variant, Measure], Published | None]
-"""What the paper states for a measure of a variant on a task."""
 
 
 @functools.cache
