@@ -3,19 +3,14 @@
 python benchmarks/pages.py
 """
 
-import numpy as np
-
 import grid
-from capo.format import compact
-from capo.paper.design import Variant
-from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, WALKER
+from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, STEPS, WALKER
 from capo.paper.figures import FIGURES
 from capo.paper.gathering import Shown, gather
 from capo.paper.page import markdown, write
 from capo.paper.selection import Selection
 from capo.paper.store import Store
-from capo.paper.tables import NOT_RUN, Results, progress, summaries_of
-from capo.statistics import standard_error
+from capo.paper.tables import Results, progress, table
 from grid import ROOT
 
 RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
@@ -23,7 +18,7 @@ PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 NAMES = ("main", "curves", "compute", "depth", "correlation", "waste", "attribution")
 """What `make reproduce` asks for, and what comes with it. Not the time: `make bench` has that."""
 WHOLE = Selection()
-SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER))
+SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER), steps=STEPS)
 """The tasks of the picture and of the README's table."""
 ALGOS = ("ppo", "trpo", "capo-avg", "capo")
 CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288}
@@ -36,24 +31,16 @@ def shown(results: Results) -> list[str]:
 
 
 def short_table(results: Results) -> str:
-    """The README's: a row for each task, ours and CleanRL's."""
+    """The README's, of runs of a million steps: a row for each task, ours and CleanRL's."""
+    main_experiment = EXPERIMENTS["main"]
+    made = table(main_experiment, main_experiment.layouts[0], SHOWN, results)
+    assert made is not None
     heads = [*(f"`{algo}`" for algo in ALGOS), "CleanRL's PPO"]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for env in SHOWN.envs or ():
-        cells = [_returns(env, algo, results) for algo in ALGOS]
+        cells = [made.entries[(f"`{algo}`",), env].ours for algo in ALGOS]
         lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL[env]} |")
     return "\n".join(lines)
-
-
-def _returns(env: str, algo: str, results: Results) -> str:
-    """1234 ± 56 (3), with the steps if they are not a million; or that it was not run."""
-    found = summaries_of(EXPERIMENTS["main"], env, Variant(algo), WHOLE, results)
-    if not found:
-        return NOT_RUN
-    values, steps = np.array([run.score for run in found]), found[0].config["total_steps"]
-    error = f" ± {standard_error(values):.0f}" if len(values) > 1 else ""
-    other = f", {compact(steps)} steps" if steps != 1_000_000 else ""
-    return f"{values.mean():.0f}{error} ({len(values)}{other})"
 
 
 def section(each: Shown) -> str:

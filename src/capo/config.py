@@ -44,17 +44,15 @@ def parse_steps(text: str) -> int:
     return int(value)
 
 
-Steps = Annotated[
-    int,
-    tyro.conf.arg(name="total-steps", aliases=["-n"]),
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="STEPS",
-        instance_from_str=lambda words: parse_steps(words[0]),
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda steps: [f"{steps:_}"],
-    ),
-]
+STEPS = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="STEPS",
+    instance_from_str=lambda words: parse_steps(words[0]),
+    is_instance=lambda value: isinstance(value, int | None),
+    str_from_instance=lambda steps: ["None" if steps is None else f"{steps:_}"],
+)
+"""How a number of steps, or None, is written on the command line."""
+Steps = Annotated[int, tyro.conf.arg(name="total-steps", aliases=["-n"]), STEPS]
 
 
 @dataclass(frozen=True)

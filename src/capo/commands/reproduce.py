@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
-from capo.config import Config, UsageError, check_least, parse_steps
+from capo.config import STEPS, Config, UsageError, check_least
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,16 +23,6 @@ OUT = Path("reproduce")
 ALL = "all"
 MOST_PRINTED = 3
 """Experiments whose tables are printed; the page has them all."""
-Length = Annotated[
-    int | None,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="STEPS",
-        instance_from_str=lambda words: parse_steps(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, int),
-        str_from_instance=lambda steps: ["None" if steps is None else f"{steps:_}"],
-    ),
-]
 
 
 def reproduce(
@@ -46,7 +35,7 @@ def reproduce(
     seeds: int | None = None,
     envs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV…")] = (),
     algos: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ALGO…")] = (),
-    steps: Length = None,
+    steps: Annotated[int | None, STEPS] = None,
     preset: Literal["default", "paper"] = "default",
     jobs: int | None = None,
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = OUT,
@@ -95,13 +84,13 @@ def reproduce(
         if dry_run:
             return 0
         state = _train(console, store, missing, expected, at_once)
+        results |= state.done
         failed, code = state.failed, 1 if state.failed else 0
         if state.stopping is not None:
             code = 128 + state.stopping
             left = len(state.waiting)
             console.print(f"stopped with {left} runs to do; the same command goes on")
     store.open()
-    results = store.results()
     _write(console, store, named, whole, results, failed)
     return code
 

@@ -113,13 +113,12 @@ def _totals(record: Record) -> dict[str, float]:
         "generations": len(rows),
         "gradient_steps": gradient_steps(rows, config),
         "parameters": _parameters(record.path / "model.safetensors"),
-        "seconds": sum(number(row.get(key)) for row in rows for key in TIMES),
         "wide_generations": len(wide),
     }
     for name in ("q_violations", "violations"):
         found[name] = sum(number(row[f"consensus/{name}"]) > 0 for row in wide)
-    for key in TIMES:
-        found[key] = sum(number(row.get(key)) for row in rows)
+    spent = {key: sum(number(row.get(key)) for row in rows) for key in TIMES}
+    found |= {"seconds": sum(spent.values()), **spent}
     return {key: _digits(value) for key, value in found.items()}
 
 
