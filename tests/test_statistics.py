@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capo.statistics import (
+    align,
     bootstrap,
     iqm,
     mean,
@@ -144,3 +145,30 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         )
     ]
     assert 0.85 < np.mean(hits) < 0.97
+
+
+def test_curves_with_the_same_steps_keep_them():
+    steps = np.array([1.0, 2.0, 5.0])
+    grid, seeds = align([(steps, steps), (steps, 3 * steps)], most=3)
+    np.testing.assert_array_equal(grid, steps)
+    np.testing.assert_array_equal(seeds, np.stack([steps, 3 * steps], axis=-1))
+
+
+def test_curves_with_other_steps_meet_where_both_have_been():
+    one, other = np.array([0.0, 4.0, 8.0]), np.array([2.0, 6.0])
+    grid, seeds = align([(one, 10 * one), (other, -other), (np.empty(0), np.empty(0))], most=100)
+    np.testing.assert_array_equal(grid, [2.0, 4.0, 6.0])
+    np.testing.assert_allclose(seeds, [[20.0, -2.0], [40.0, -4.0], [60.0, -6.0]])
+
+
+def test_a_long_curve_is_thinned_to_its_ends_and_what_lies_evenly_between():
+    steps = np.arange(1000.0)
+    grid, seeds = align([(steps, steps)], most=4)
+    np.testing.assert_allclose(grid, [0, 333, 666, 999])
+    np.testing.assert_allclose(seeds[:, 0], grid)
+
+
+def test_curves_that_share_no_step_leave_none():
+    early, late = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    assert align([(early, early), (late, late)], most=9)[0].size == 0
+    assert align([], most=9)[0].size == 0

@@ -3,7 +3,7 @@
 Values stand on the last axis; whatever axes come before it are kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,26 @@ def probability_of_improvement(
     left, right = x[..., :, None], y[..., None, :]
     wins, ties = (np.mean(found, axis=(-2, -1)) for found in (left > right, left == right))
     return np.asarray(wins + 0.5 * ties)
+
+
+def align(
+    curves: Sequence[tuple[Float[np.ndarray, "_"], Float[np.ndarray, "_"]]], most: int
+) -> tuple[Float[np.ndarray, " steps"], Float[np.ndarray, "steps seeds"]]:
+    """Steps that all curves reached, and y_i there, linear between a curve's own points.
+
+    The curves' own steps where these are all alike and at most `most`, else that many at equal
+    distances. Curves without points do not count; where the others share no step, none is left.
+    """
+    found = [(steps, values) for steps, values in curves if len(steps)]
+    begin = max((steps[0] for steps, _ in found), default=np.inf)
+    end = min((steps[-1] for steps, _ in found), default=-np.inf)
+    if begin > end:
+        return np.empty(0), np.empty((0, len(found)))
+    grid = found[0][0]
+    if len(grid) > most or any(not np.array_equal(steps, grid) for steps, _ in found):
+        points = min(most, max(len(steps) for steps, _ in found))
+        grid = np.unique(np.linspace(begin, end, points))
+    return grid, np.stack([np.interp(grid, steps, values) for steps, values in found], axis=-1)
 
 
 def bootstrap(

@@ -52,15 +52,5 @@ def split(group: Group) -> Split | None:
 
 
 def _on_grid(group: Group, key: str) -> tuple[np.ndarray, np.ndarray]:
-    """Common steps, and the values of the seeds there: their own steps if these are all alike."""
-    found = [record.curve(key) for record in group.records]
-    found = [(steps, values) for steps, values in found if len(steps)]
-    begin = max((steps[0] for steps, _ in found), default=np.inf)
-    end = min((steps[-1] for steps, _ in found), default=-np.inf)
-    if begin > end:
-        return np.empty(0), np.empty((0, len(found)))
-    grid = found[0][0]
-    if len(grid) > POINTS or any(not np.array_equal(steps, grid) for steps, _ in found):
-        points = min(POINTS, max(len(steps) for steps, _ in found))
-        grid = np.unique(np.linspace(begin, end, points))
-    return grid, np.stack([np.interp(grid, steps, values) for steps, values in found], axis=-1)
+    """Common steps, and the values of the seeds there."""
+    return statistics.align([record.curve(key) for record in group.records], POINTS)

@@ -15,13 +15,11 @@ from capo.paper.depth_figures import depth, fisher_epochs
 from capo.paper.design import Experiment, Variant
 from capo.paper.measures import RETURN
 from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.summaries import Summary
+from capo.paper.summaries import POINTS, Summary
 from capo.paper.tables import Results, summaries_of, values_of
 from capo.report import GRAY, tidy
 
 COLUMNS = 3
-POINTS = 100
-"""Most points of a curve."""
 
 
 class Curve(NamedTuple):
@@ -35,19 +33,12 @@ class Curve(NamedTuple):
 
 
 def mean_curve(runs: Sequence[Summary]) -> Curve | None:
-    """Of the returns in training: on the seeds' own steps if these are alike, else between them."""
-    found = [_finite(run) for run in runs]
-    found = [(steps, values) for steps, values in found if len(steps)]
-    begin = max((steps[0] for steps, _ in found), default=math.inf)
-    end = min((steps[-1] for steps, _ in found), default=-math.inf)
-    if begin > end:
+    """Of the returns in training; None if the seeds share no steps."""
+    steps, seeds = statistics.align([_finite(run) for run in runs], POINTS)
+    if not len(steps):
         return None
-    grid = found[0][0]
-    if any(not np.array_equal(steps, grid) for steps, _ in found):
-        grid = np.unique(np.linspace(begin, end, POINTS))
-    seeds = np.stack([np.interp(grid, steps, values) for steps, values in found], axis=-1)
     error = statistics.standard_error(seeds)
-    return Curve(grid, statistics.mean(seeds), error, seeds.shape[-1])
+    return Curve(steps, statistics.mean(seeds), error, seeds.shape[-1])
 
 
 def _finite(run: Summary) -> tuple[np.ndarray, np.ndarray]:
