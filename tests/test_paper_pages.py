@@ -252,7 +252,14 @@ def test_width_and_time():
 def test_the_theorem_is_counted():
     results = add({}, HOPPER, Variant("capo"), [1, 2])
     assert judge("Theorem 1", results).word == HOLDS
-    assert "in 0 of 440 generations (2 runs)" in judge("Theorem 1", results).numbers
+    assert judge("Theorem 1", results).numbers == (
+        "broken by the pool in 0 of 440 generations (2 runs), by the network made of it in 6 of 440"
+    )
+    mixed = add(dict(results), HOPPER, Variant("best-of-k"), [1])
+    assert judge("Theorem 1", mixed).numbers == (
+        "broken by the pool in 0 of 660 generations (3 runs), by the network made of it in 6 of "
+        "440, by the expert of Best-of-K in 3 of 220"
+    )
     name, run = results.popitem()
     results[name] = run._replace(totals={**run.totals, "q_violations": 1.0})
     assert judge("Theorem 1", results).word == FAILS

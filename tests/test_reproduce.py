@@ -36,18 +36,10 @@ from capo.paper.tables import (
     to_markdown,
     to_text,
 )
+from papers import add, summary
 
 pytestmark = pytest.mark.xdist_group("reproduce")  # one worker, one set of runs
 FULL, SMOKE = Selection(), Selection.of_tier("smoke")
-
-
-def summary(env, variant, seed, score, chosen=FULL, **totals):
-    run = run_of(env, variant, seed, chosen)
-    counted = {"seconds": 100.0, "frames": 1.0, "gradient_steps": 1.0, "parameters": 1.0}
-    config = run.config.to_dict()
-    return run.name, summaries.Summary(
-        run.name, config, {"mean": score}, {"steps": [], "return": []}, [], counted | totals, {}
-    )
 
 
 def variants(name, **changes):
@@ -153,10 +145,8 @@ def test_the_difference_is_in_combined_standard_errors():
 
 def test_a_table_from_partial_data():
     main_experiment = EXPERIMENTS["main"]
-    found = dict(
-        [summary(HOPPER, Variant("ppo"), seed, score) for seed, score in ((1, 2700), (2, 2900))]
-        + [summary(HUMANOID, Variant("ppo"), 1, 500, Selection(steps=1_000_000))]
-    )
+    found = add({}, HOPPER, Variant("ppo"), [2700, 2900])
+    add(found, HUMANOID, Variant("ppo"), [500], Selection(steps=1_000_000))
     made = table(main_experiment, main_experiment.layouts[0], FULL, found)
     assert made.entries[("`ppo`",), HOPPER].ours == "2800 ± 100 (2)"
     assert made.entries[("`ppo`",), HOPPER].verdict == AGREES
@@ -182,8 +172,11 @@ def test_a_table_from_partial_data():
 
 def test_relative_measures_are_over_ppos_mean():
     clock = EXPERIMENTS["wall-clock"]
-    pairs = [("ppo", 1, 90.0), ("ppo", 2, 110.0), ("capo", 1, 150.0)]
-    found = dict(summary(HOPPER, Variant(a), s, 1.0, seconds=t) for a, s, t in pairs)
+    found = {
+        run.name: summary(run, seconds=seconds)
+        for algo, seed, seconds in (("ppo", 1, 90.0), ("ppo", 2, 110.0), ("capo", 1, 150.0))
+        for run in [run_of(HOPPER, Variant(algo), seed, FULL)]
+    }
     made = table(clock, clock.layouts[1], FULL, found)
     assert made.entries[("`capo`",), HOPPER].values == (1.5,)
     assert table(clock, clock.layouts[1], FULL, {}).entries[("`capo`",), HOPPER].values == ()
@@ -221,7 +214,7 @@ def test_cores_are_shared_out():
 
 
 def test_a_summary_can_be_kept(tmp_path):
-    _, made = summary(HOPPER, Variant("ppo"), 1, 12.5)
+    made = summary(run_of(HOPPER, Variant("ppo"), 1, FULL), 12.5)
     made = made._replace(looks=[{"steps": 1.0, "fisher/total": 0.5}], totals={"seconds": math.nan})
     summaries.save(tmp_path / "a.json", made)
     kept = summaries.load(tmp_path / "a.json")
@@ -399,5 +392,5 @@ def _wait_for(folder, ready):
 
 
 def test_each_return_is_the_evaluations():
-    _, made = summary(HOPPER, Variant("ppo"), 1, 12.5)
+    made = summary(run_of(HOPPER, Variant("ppo"), 1, FULL), 12.5)
     assert RETURN.of(made) == 12.5
