@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve reproduce results spaces diagnostics faults \
+.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve reproduce results spaces faults \
   bench bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -58,10 +58,6 @@ results: .venv/.installed-dev
 # 56 runs of 100k to 500k steps: about an hour on two cores.
 spaces: .venv/.installed-spaces
 	$(BIN)/python benchmarks/spaces.py
-
-# 60 runs of a million steps: about an hour and a half on two cores.
-diagnostics: .venv/.installed-dev
-	$(BIN)/python benchmarks/diagnostics.py
 
 # Kills, signals, full disks, damaged files, broken environments, NaN, a soak: 40 minutes on two cores.
 faults: .venv/.installed-dev

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grid
 from capo import records
-from grid import ROOT
+from marks import ROOT, fill
 
 RUNS, PAGE = ROOT / "runs" / "cost", ROOT / "docs" / "diagnostics.md"
 CASES = (("HalfCheetah-v4", "ppo"), ("HalfCheetah-v4", "capo"), ("Hopper-v4", "ppo"))
@@ -36,7 +35,7 @@ def main() -> None:
         whole, part = rows[-1]["seconds"], sum(row["diagnose_seconds"] for row in rows)
         cells = (env, f"`{algo}`", f"{whole:.0f}", f"{part:.1f}", f"{part / whole:.1%}")
         lines.append(f"| {' | '.join(cells)} |")
-    grid.fill(PAGE, "cost", "\n".join(lines))
+    fill(PAGE, "cost", "\n".join(lines))
     print("\n".join(lines))
 
 

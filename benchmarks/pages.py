@@ -1,9 +1,8 @@
-"""Writes all that is made from results/: its tables and page, docs/results.md, README, a picture.
+"""Writes all that is made from results/: its tables and page, docs/results.md, README, pictures.
 
 python benchmarks/pages.py
 """
 
-import grid
 from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, STEPS, WALKER
 from capo.paper.figures import FIGURES
 from capo.paper.gathering import Shown, gather
@@ -11,7 +10,7 @@ from capo.paper.page import markdown, write
 from capo.paper.selection import Selection
 from capo.paper.store import Store
 from capo.paper.tables import Results, progress, table
-from grid import ROOT
+from marks import ROOT, fill
 
 RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
@@ -43,18 +42,22 @@ def short_table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def parts(results: Results) -> list[Shown]:
+    """The parts of the page."""
+    return [each for each in gather(shown(results), WHOLE, results) if each.tables]
+
+
 def section(each: Shown) -> str:
-    """An experiment as its own file has it, as a part of a page, without the picture."""
-    text = markdown(each._replace(picture=None))
+    """An experiment as its own file has it, as a part of a page."""
     command = f"`capo reproduce {each.experiment.name}`; "
-    heading, _, rest = text.partition("\n\n")
+    heading, _, rest = markdown(each).partition("\n\n")
     return f"##{heading}\n\n{command}{rest.replace('## ', '#### ')}".rstrip()
 
 
 def sections(results: Results) -> dict[str, str]:
     """What stands between the marks of the page, and of the README."""
-    found = [section(each) for each in gather(shown(results), WHOLE, results) if each.tables]
-    return {"learning": short_table(results), "reproduced": "\n\n".join(found)}
+    found = "\n\n".join(section(each) for each in parts(results))
+    return {"learning": short_table(results), "reproduced": found}
 
 
 def main() -> None:
@@ -62,8 +65,11 @@ def main() -> None:
     results = Store(RESULTS).results()
     write(RESULTS, shown(results), WHOLE, results, {}, "python benchmarks/pages.py")
     found = sections(results)
-    grid.fill(README, "learning", found["learning"])
-    grid.fill(PAGE, "reproduced", found["reproduced"])
+    fill(README, "learning", found["learning"])
+    fill(PAGE, "reproduced", found["reproduced"])
+    for each in parts(results):
+        if each.picture is not None:
+            (PAGE.parent / f"{each.experiment.name}.png").write_bytes(each.picture)
     if drawn := FIGURES["curves"](EXPERIMENTS["curves"], SHOWN, results):
         drawn.savefig(PICTURE, dpi=110)
 

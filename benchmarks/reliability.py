@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-import grid
 from capo.provenance import machine, versions
-from grid import ROOT
+from marks import NOT_RUN, ROOT, fill
 
 TESTS = ROOT / "tests"
 sys.path.insert(0, str(TESTS))
@@ -128,7 +127,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
         tried = result["held"] + len(result["failures"])
         cell = "all" if not result["failures"] else f"{result['held']} of {tried}"
         if not tried:
-            cell = f"{grid.NOT_RUN}: {result['absent']}" if result["absent"] else grid.NOT_RUN
+            cell = f"{NOT_RUN}: {result['absent']}" if result["absent"] else NOT_RUN
         lines.append(f"| {fault.what} | {tried or fault.times} | {fault.must} | {cell} |")
         failures += [f"- {fault.what}: {' '.join(text.split())}" for text in result["failures"]]
     here = machine()
@@ -172,7 +171,7 @@ def main() -> int:
         for name, result in found.items():
             (FOUND / f"{name}.json").write_text(json.dumps(result))
         found = stored()
-        grid.fill(PAGE, "faults", table(found))
+        fill(PAGE, "faults", table(found))
     print(table(found))
     print(f"\n{(time.monotonic() - began) / 60:.0f} minutes")
     return int(any(result["failures"] for result in found.values()))

@@ -4,22 +4,30 @@ python benchmarks/spaces.py                  train what is missing, then write
 python benchmarks/spaces.py --write-only     only write, from the runs there are
 """
 
+import argparse
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from rich.console import Console
 
-import grid
 from capo import records
 from capo.comparison import compare
 from capo.comparison.picture import draw
+from capo.config import Config, parse_steps
 from capo.envs import make
+from capo.paper.display import Display
+from capo.paper.launch import places
+from capo.paper.schedule import work_off
+from capo.paper.selection import Run
+from capo.paper.store import Store
 from capo.registry import import_module_of
 from capo.statistics import standard_error
-from grid import ROOT
+from marks import NOT_RUN, ROOT, fill
 
-RUNS = ROOT / "runs" / "spaces"
+STORE = Store(ROOT / "runs" / "spaces")
 PAGE = ROOT / "docs" / "results.md"
 PICTURE = ROOT / "docs" / "spaces.png"
 CONFIDENCE = 0.95
@@ -48,24 +56,29 @@ TASKS = (
 )
 
 
-def folder(task: Task, algo: str, seed: int) -> Path:
+def runs_of(task: Task, algo: str) -> list[Run]:
+    """One for each seed."""
     name = task.env.replace("/", "-").replace(":", "-")
-    return RUNS / f"{name}__{algo}__{seed}"
+    words = (task.env, "--algo", algo, "-n", task.steps, *task.words.split())
+    config = Config(task.env, algo=algo, total_steps=parse_steps(task.steps))
+    return [
+        Run(f"{name}__{algo}__{seed}", config, (*words, "--seed", str(seed)))
+        for seed in range(1, task.seeds + 1)
+    ]
 
 
-def train() -> None:
+def train() -> dict[str, str]:
+    """Trains what is missing; the runs that failed, and why."""
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     )
-    grid.train(
-        (
-            folder(task, algo, seed),
-            [task.env, "--algo", algo, "--seed", str(seed), "-n", task.steps, *task.words.split()],
-        )
-        for task in TASKS
-        for seed in range(1, task.seeds + 1)
-        for algo in ALGOS
-    )
+    STORE.open()
+    done = STORE.results()
+    every = [run for task in TASKS for algo in ALGOS for run in runs_of(task, algo)]
+    missing = [run for run in every if run.name not in done]
+    at_once = places(None)
+    with Display(Console(), STORE, {}, len(at_once)).running() as display:
+        return work_off(STORE, missing, at_once, display).failed
 
 
 def random_return(task: Task) -> float:
@@ -94,7 +107,7 @@ def table() -> str:
     for task in TASKS:
         name = task.env.removeprefix("tasks:")
         found = [finished(task, algo) for algo in ALGOS]
-        cells = [cell(grid.evaluations(runs)) for runs in found]
+        cells = [cell(at_the_end(runs)) for runs in found]
         cells += [cell(on_the_way(runs)) for runs in found]
         start = f"| {name} | {task.actions} | {task.steps} | {random_return(task):.1f} |"
         lines.append(f"{start} {' | '.join(cells)} |")
@@ -102,7 +115,14 @@ def table() -> str:
 
 
 def finished(task: Task, algo: str) -> list[Path]:
-    return grid.finished(RUNS, folder(task, algo, 0).name.removesuffix("0") + "*")
+    """The folders of the runs that are done."""
+    done = STORE.results()
+    return [STORE.folder(run) for run in runs_of(task, algo) if run.name in done]
+
+
+def at_the_end(runs: list[Path]) -> np.ndarray:
+    """The mean return of the evaluation of each run."""
+    return np.array([records.read(run).score.value for run in runs])
 
 
 def on_the_way(runs: list[Path]) -> np.ndarray:
@@ -113,19 +133,22 @@ def on_the_way(runs: list[Path]) -> np.ndarray:
 def cell(values: np.ndarray) -> str:
     """12.3 ± 4.5 (n), or that it was not run."""
     if not len(values):
-        return grid.NOT_RUN
+        return NOT_RUN
     return f"{values.mean():.1f} ± {standard_error(values):.1f} ({len(values)})"
 
 
 def main() -> None:
     """Trains, then writes."""
-    if not grid.write_only(__doc__):
-        train()
-    found = compare([records.read(run) for run in records.find([RUNS])], CONFIDENCE)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write-only", action="store_true")
+    failed = {} if parser.parse_args().write_only else train()
+    found = compare([records.read(run) for run in records.find([STORE.runs])], CONFIDENCE)
     draw(PICTURE, found.envs, found.curves, found.looks)
     text = table()
-    grid.fill(PAGE, "spaces", text)
+    fill(PAGE, "spaces", text)
     print(text)
+    if failed:
+        sys.exit("\n".join(f"failed: {name}: {why}" for name, why in failed.items()))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import grid
 from capo.envs import available_cores
 from contest import cases, tables, targets
 from contest.cases import Heat, Size
@@ -23,7 +22,7 @@ from contest.driver import Found, in_turns, one_by_one
 from contest.measured import Measured, keep, kept, stamp, torch_threads
 from contest.picture import draw
 from contest.start import start
-from grid import ROOT
+from marks import ROOT, fill
 
 KEPT, TRIED = ROOT / "runs" / "speed", ROOT / "runs" / "speed" / "try"
 RESULTS, PAGE = ROOT / "benchmarks" / "results.md", ROOT / "docs" / "speed.md"
@@ -119,7 +118,7 @@ def write(measured: Measured) -> None:
     found = sections(measured)
     RESULTS.write_text(results(found))
     for mark, text in found.items():
-        grid.fill(PAGE, mark, text)
+        fill(PAGE, mark, text)
     draw(PICTURE, measured)
 
 

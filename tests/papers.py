@@ -21,6 +21,9 @@ WIDE = {
     "consensus/signal_kept": 0.999,
     "consensus/expert_waste": 0.017,
     "consensus/waste_ratio": 0.95,
+    "consensus/waste_ratio_predicted": 0.96,
+    "consensus/q_waste_ratio": 0.95,
+    "consensus/signal_spread": 0.02,
 }
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from capo.envs import available_cores
 from contest.cases import Contestant, Heat, Size
-from grid import ROOT
+from marks import ROOT
 
 LIMIT = 300.0
 """Seconds that an answer may take."""

@@ -16,7 +16,7 @@ from capo.methods import resolve
 from capo.runs import CHECKPOINTS, Recording, RunFolder
 from capo.train import Generation, generations
 from contest.cases import ENVS, STEPS
-from grid import ROOT
+from marks import ROOT
 
 AHEAD = 10_000
 """Generations that a configuration is made for; nobody waits for the last."""

@@ -15,7 +15,7 @@ from typing import IO, Any
 from capo.backend import SWITCH
 from contest.cases import SB3, SBX, TASK, Contestant, Size, peers
 from contest.driver import LIMIT, FailedError, Found, Worker
-from grid import ROOT
+from marks import ROOT
 
 HELP, IMPORT, PYTHON = "`capo --help`", '`python -c "import capo"`', '`python -c ""`'
 COLD, WARM = ", nothing compiled before", ", compiled by an earlier run"

@@ -10,7 +10,7 @@ from contest import cases
 from contest.cases import CONTRIB_TRPO, SB3, SB3_SUBPROC, SBX, SCALED, TASKS, UPDATE, WHOLE, Size
 from contest.measured import Measured, errors, median, samples, torch_threads
 from contest.start import COLD, HELP, IMPORT, PYTHON, TRAIN, WARM
-from grid import NOT_RUN
+from marks import NOT_RUN
 
 COLLECT = ("physics", "acting")
 

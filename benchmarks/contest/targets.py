@@ -8,7 +8,7 @@ import numpy as np
 from contest.cases import CONTRIB_TRPO, MERGED, PHYSICS, SB3, SB3_SUBPROC, SBX, TASK, TASKS, WIDE
 from contest.measured import Measured, fastest, median, samples
 from contest.start import HELP, TRAIN, WARM
-from grid import NOT_RUN
+from marks import NOT_RUN
 
 LIGHT = TASKS[:2]
 """Where the physics does not take most of the time of everyone."""

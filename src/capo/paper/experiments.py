@@ -15,8 +15,10 @@ from capo.paper.measures import (
     RETURN,
     SECONDS,
     SECONDS_RATIO,
+    SPREAD,
     STEPS_TAKEN,
     WASTE,
+    WASTE_EXPECTED,
     WASTE_LAST,
 )
 
@@ -131,7 +133,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "How alike the experts' signals and wastes are",
             "Table 5",
             "Mean pairwise cosine under the Fisher inner product, K = 4, CAPO-Avg. The paper's "
-            "numbers are of the final generation; the same over the whole run is beside it.",
+            "numbers are of the final generation; the same over the whole run is beside it, with "
+            "the spread of the signals' lengths, std(c)/mean(c).",
             ENVS[:-1],
             (Variant("capo-avg"),),
             5,
@@ -143,14 +146,16 @@ EXPERIMENTS: dict[str, Experiment] = {
                     tuple(AGREEMENT_LAST.values()),
                     published.of_columns("correlation", AGREEMENT_LAST),
                 ),
-                Layout("Over the run", ("env",), "measure", tuple(AGREEMENT.values())),
+                Layout("Over the run", ("env",), "measure", (*AGREEMENT.values(), SPREAD)),
             ),
         ),
         Experiment(
             "waste",
             "Waste of the consensus over that of its experts",
             "Table 6",
-            "Below 1 the consensus wastes less than its experts do on average. K = 4, E = 10.",
+            "Below 1 the consensus wastes less than its experts do on average. K = 4, E = 10. Over "
+            "the run also what averaging wastes of equal size would leave, and the ratio of the "
+            "analytic pool, before it is distilled.",
             ENVS[:-1],
             tuple(Variant(algo) for algo in WIDE),
             5,
@@ -162,7 +167,12 @@ EXPERIMENTS: dict[str, Experiment] = {
                     tuple(WASTE_LAST.values()),
                     published.of_columns("waste_reduction", WASTE_LAST),
                 ),
-                Layout("Over the run", ("env", "algo"), "measure", tuple(WASTE.values())),
+                Layout(
+                    "Over the run",
+                    ("env", "algo"),
+                    "measure",
+                    (*WASTE.values(), *WASTE_EXPECTED),
+                ),
             ),
         ),
         Experiment(
