@@ -18,6 +18,7 @@ from capo.config import Config, UsageError
 from capo.methods import resolve
 from capo.paper import summaries
 from capo.paper.design import Published, Variant
+from capo.paper.effects import effects
 from capo.paper.estimate import Speed
 from capo.paper.experiments import ANT, CHEETAH, EXPERIMENTS, HOPPER, HUMANOID
 from capo.paper.launch import places
@@ -33,6 +34,7 @@ from capo.paper.tables import (
     progress,
     table,
     to_csv,
+    to_html,
     to_markdown,
     to_text,
 )
@@ -394,3 +396,34 @@ def _wait_for(folder, ready):
 def test_each_return_is_the_evaluations():
     made = summary(run_of(HOPPER, Variant("ppo"), 1, FULL), 12.5)
     assert RETURN.of(made) == 12.5
+
+
+def test_a_change_is_judged_seed_by_seed():
+    """A seed that only one of the two has does not count, nor do runs of another length."""
+    found = add({}, HOPPER, Variant("ppo"), [1000, 3000, 2000])
+    add(found, HOPPER, Variant("capo"), [1100, 3300])
+    add(found, HUMANOID, Variant("ppo"), [500])
+    add(found, HUMANOID, Variant("capo"), [900], Selection(steps=1_000_000))
+    made = effects(EXPERIMENTS["main"], FULL, found)
+    row = ("pooling K", "`capo` − `ppo`")
+    entry = made.entries[row, HOPPER]
+    assert entry.values == (100, 300)
+    assert (entry.ours, entry.gap) == ("200 ± 100 (2)", "≈ +1.3 σ")
+    assert entry.published.mean == 2397 - 2711
+    assert entry.published.error == pytest.approx(math.hypot(286, 268))
+    assert made.entries[row, HUMANOID].ours == "not run"
+    assert '<td class="name"><code>capo</code> − <code>ppo</code></td>' in to_html(made)
+    assert effects(EXPERIMENTS["main"], Selection(algos=("capo",)), found) is None
+    assert effects(EXPERIMENTS["depth"], FULL, found) is None
+
+
+def test_the_two_of_a_contrast_differ_in_one_thing():
+    for contrast in EXPERIMENTS["attribution"].contrasts:
+        after, before = (dict(each.changes) for each in (contrast.after, contrast.before))
+        changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
+        several = contrast.after.algo != contrast.before.algo
+        # capo has the line search on, so that pooling alone is capo without it.
+        if contrast.name.startswith("pooling"):
+            assert (after, before) == ({"line_search": "off"}, {})
+        else:
+            assert len(changed) + several == 1

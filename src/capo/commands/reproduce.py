@@ -214,8 +214,9 @@ def _write(
 ) -> None:
     """Everything that there are runs of, and what was asked for, run or not."""
     from capo.paper.experiments import EXPERIMENTS
+    from capo.paper.gathering import tables_of
     from capo.paper.page import write
-    from capo.paper.tables import progress, table, to_text
+    from capo.paper.tables import progress, to_text
 
     shown = [
         name
@@ -225,9 +226,8 @@ def _write(
     command = shlex.join(["capo", *sys.argv[1:]])
     write(store.out, shown, whole, results, failed, command)
     for experiment in (EXPERIMENTS[name] for name in named[:MOST_PRINTED]):
-        for layout in experiment.layouts:
-            if made := table(experiment, layout, whole, results):
-                console.print("\n".join(["", *to_text(made)]), markup=False)
+        for made in tables_of(experiment, whole, results):
+            console.print("\n".join(["", *to_text(made)]), markup=False)
     console.print()
     for name, why in failed.items():
         console.print(f"failed: {name}: {why}", markup=False)

@@ -29,6 +29,19 @@ class Variant(NamedTuple):
         """The method, and what was changed."""
         return f"{self.algo}, {self.setting}" if self.setting else self.algo
 
+    @property
+    def marked(self) -> str:
+        """The same with the method between backticks."""
+        return f"`{self.algo}`" + (self.setting and f", {self.setting}")
+
+
+class Contrast(NamedTuple):
+    """A change of a method, and the two variants that differ in nothing else."""
+
+    name: str
+    after: Variant
+    before: Variant
+
 
 class Measure(NamedTuple):
     """A number of a run that a table shows."""
@@ -71,6 +84,8 @@ class Experiment:
     layouts: tuple[Layout, ...] = ()
     figure: str = ""
     """Which of `figures.FIGURES` it is drawn as."""
+    contrasts: tuple[Contrast, ...] = ()
+    """The differences that it is about."""
 
     def published(self, env_id: str, variant: Variant, measure: Measure) -> Published | None:
         """What the paper states, in whichever of its tables, for the experiment's own tasks."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from capo.paper import published
-from capo.paper.design import Experiment, Finder, Layout, Measure, Variant
+from capo.paper import attribution, published
+from capo.paper.design import Contrast, Experiment, Finder, Layout, Measure, Variant
 from capo.paper.measures import (
     AGREEMENT,
     AGREEMENT_LAST,
@@ -41,6 +41,14 @@ def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ..
     )
 
 
+CHANGES = {
+    "ppo-kx": "K times the epochs",
+    "best-of-k": "the best of K",
+    "ppo-swa": "averaging over epochs",
+    "trpo": "a natural step",
+    "capo-avg": "averaging K",
+    "capo": "pooling K",
+}
 METHODS = tuple(Variant(algo) for algo in ALGOS)
 DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
 WIDE = ("capo-avg", "capo")
@@ -75,6 +83,9 @@ EXPERIMENTS: dict[str, Experiment] = {
             METHODS,
             8,
             (Layout("Final return", ("algo",), "env", (RETURN,), published.main),),
+            contrasts=tuple(
+                Contrast(name, Variant(algo), Variant("ppo")) for algo, name in CHANGES.items()
+            ),
         ),
         Experiment(
             "curves",
@@ -253,21 +264,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "not in the paper",
             "Averaging, the trust region and the optimizer state, switched on one at a time.",
             (CHEETAH, WALKER),
-            (
-                Variant("ppo"),
-                Variant("ppo", "carry reset", (("carry", "reset"),)),
-                Variant("ppo", "line search", (("line_search", "on"),)),
-                Variant("best-of-k"),
-                Variant("capo-avg"),
-                Variant("capo-avg", "line search", (("line_search", "on"),)),
-                Variant("capo-avg", "carry average", (("carry", "average"),)),
-                Variant("capo-avg", "carry best", (("carry", "best"),)),
-                Variant("capo"),
-                Variant("capo", "no line search", (("line_search", "off"),)),
-            ),
+            attribution.VARIANTS,
             3,
             (Layout("Final return", ("label",), "env", (RETURN,)),),
             "attribution",
+            attribution.CONTRASTS,
         ),
     )
 }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from capo.paper.checks import Claim
 from capo.paper.claims import claims_of
 from capo.paper.design import Experiment
+from capo.paper.effects import effects
 from capo.paper.experiments import EXPERIMENTS
 from capo.paper.figures import FIGURES
 from capo.paper.selection import Selection, envs_of, variants_of
@@ -53,13 +54,18 @@ def gather(names: Sequence[str], chosen: Selection, results: Results) -> list[Sh
     shown = []
     for name in names:
         experiment = EXPERIMENTS[name]
-        made = [table(experiment, layout, chosen, results) for layout in experiment.layouts]
         verdicts = [(claim, claim.check(chosen, results)) for claim in claims[name]]
         done, wanted = progress(experiment, chosen, results)
-        tables = [each for each in made if each is not None]
+        tables = tables_of(experiment, chosen, results)
         picture = _picture(experiment, chosen, results)
         shown.append(Shown(experiment, done, wanted, tables, picture, verdicts))
     return shown
+
+
+def tables_of(experiment: Experiment, chosen: Selection, results: Results) -> list[Table]:
+    """All tables of an experiment that are about what was chosen."""
+    made = [table(experiment, layout, chosen, results) for layout in experiment.layouts]
+    return [each for each in (*made, effects(experiment, chosen, results)) if each is not None]
 
 
 def runs_shown(names: Sequence[str], chosen: Selection, results: Results) -> list[Summary]:

@@ -1,7 +1,6 @@
 """The sections of the page, top to bottom."""
 
 import base64
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,7 +8,7 @@ from html import escape
 from capo.format import count
 from capo.paper.contradictions import CONTRADICTIONS
 from capo.paper.gathering import Shown
-from capo.paper.tables import NOT_RUN, to_html
+from capo.paper.tables import NOT_RUN, coded, to_html
 from capo.paper.verdicts import FAILS, HOLDS, WORDS
 
 
@@ -51,7 +50,7 @@ def _experiment(each: Shown) -> str:
     parts = [
         f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}'
         f'<span class="where">{escape(experiment.where)}, {each.state}</span>'
-        f'</h2><p class="about">{_coded(experiment.about)}</p>'
+        f'</h2><p class="about">{coded(experiment.about)}</p>'
     ]
     if each.picture is not None:
         data, alt = base64.b64encode(each.picture).decode(), escape(f"Figure: {experiment.title}")
@@ -62,11 +61,6 @@ def _experiment(each: Shown) -> str:
     if not each.tables and each.picture is None:
         parts.append("<p>There is nothing to draw yet.</p>")
     return "\n".join([*parts, _claims(each), "</section>"])
-
-
-def _coded(text: str) -> str:
-    """With what stands between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _claims(each: Shown) -> str:
@@ -126,6 +120,9 @@ def _reading() -> str:
         "The difference is in σ, combined standard errors √(SE² + SE²). Up to 2 the two agree, ≈; "
         "beyond that ours is higher, ▲, or lower, ▼. Where the paper states no error, ours alone "
         "counts.",
+        "A difference seed by seed is that of two runs with one seed, which begin with the same "
+        "network and environments; beside it is the difference of the paper's means, whose seeds "
+        "it does not list.",
         "Runs of another length or size than the paper's are shown, and not compared.",
         "A claim holds if our means are apart in its direction by more than 2 σ, does not hold if "
         "by more than 2 σ in the other, and is not decided between or with one seed. Claims that "

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import NamedTuple
@@ -127,15 +128,15 @@ def table(
                     "env": env_id,
                     "algo": f"`{variant.algo}`",
                     "setting": variant.setting,
-                    "label": f"`{variant.algo}`" + (variant.setting and f", {variant.setting}"),
+                    "label": variant.marked,
                     "measure": measure.name,
                 }
                 row = tuple(said[name] for name in layout.rows)
                 published = layout.published(env_id, variant, measure)
                 values = values_of(experiment, env_id, variant, measure, chosen, results)
                 found = summaries_of(experiment, env_id, variant, chosen, results)
-                apart = _apart(env_id, found, measure)
-                entries[row, said[layout.column]] = Entry(values, published, measure.digits, apart)
+                why = apart(env_id, found, measure)
+                entries[row, said[layout.column]] = Entry(values, published, measure.digits, why)
     if not entries:
         return None
     rows = list(dict.fromkeys(row for row, _ in entries))
@@ -192,7 +193,7 @@ def progress(experiment: Experiment, chosen: Selection, results: Results) -> tup
     return len(found), len(runs_of([experiment.name], chosen))
 
 
-def _apart(env_id: str, found: list[Summary], measure: Measure) -> str:
+def apart(env_id: str, found: list[Summary], measure: Measure) -> str:
     """Why the paper's number is of something else, if it is."""
     if not found:
         return ""
@@ -231,15 +232,15 @@ def to_html(found: Table) -> str:
     head += "".join(f'<th class="number">{escape(name)}</th>' for name in found.columns)
     body = []
     for row in found.rows:
-        cells = "".join(f'<td class="name">{_code(name)}</td>' for name in row)
+        cells = "".join(f'<td class="name">{coded(name)}</td>' for name in row)
         cells += "".join(_cell(found.entries.get((row, column))) for column in found.columns)
         body.append(f"<tr>{cells}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
-def _code(name: str) -> str:
-    first, mark, rest = name.removeprefix("`").partition("`")
-    return f"<code>{escape(first)}</code>{escape(rest)}" if mark else escape(name)
+def coded(text: str) -> str:
+    """For a page, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _cell(entry: Entry | None) -> str:
