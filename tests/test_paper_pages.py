@@ -497,6 +497,7 @@ def test_files_are_written_for_each_experiment(tmp_path):
         "width.md",
         "width.csv",
     } | {
+        "curves.csv",
         "curves.md",
         "curves.png",
     }

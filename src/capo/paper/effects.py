@@ -3,7 +3,6 @@
 import math
 
 from capo.paper.design import Contrast, Experiment, Published
-from capo.paper.measures import RETURN
 from capo.paper.selection import Selection, envs_of, variants_of
 from capo.paper.tables import Entry, Results, Table, apart, summaries_of
 
@@ -11,7 +10,7 @@ TITLE = "What a change brings, seed by seed"
 
 
 def effects(experiment: Experiment, chosen: Selection, results: Results) -> Table | None:
-    """Final returns with a change less those without it; None if there is nothing to compare.
+    """The experiment's first measure with a change less without it; None if nothing is compared.
 
     Two runs with one seed begin with the same network and the same environments, so that much of
     what luck does to both is not in their difference.
@@ -42,12 +41,14 @@ def _entry(
         for seed, run in with_it.items()
         if seed in without and run.config["total_steps"] == without[seed].config["total_steps"]
     ]
-    values = tuple(with_it[seed].score - without[seed].score for seed in seeds)
+    measure = experiment.layouts[0].measures[0]
+    gaps = (measure.of(with_it[seed]) - measure.of(without[seed]) for seed in seeds)
+    values = tuple(gap for gap in gaps if not math.isnan(gap))
     after, before = (
-        experiment.published(env_id, variant, RETURN) for variant in (each.after, each.before)
+        experiment.published(env_id, variant, measure) for variant in (each.after, each.before)
     )
     stated = None
     if after and before:
         stated = Published(after.mean - before.mean, math.hypot(after.error, before.error))
-    why = apart(env_id, [with_it[seed] for seed in seeds], RETURN)
-    return Entry(values, stated, RETURN.digits, why)
+    why = apart(env_id, [with_it[seed] for seed in seeds], measure)
+    return Entry(values, stated, measure.digits, why)

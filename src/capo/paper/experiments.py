@@ -17,6 +17,7 @@ from capo.paper.measures import (
     SECONDS_RATIO,
     SPREAD,
     STEPS_TAKEN,
+    TRAINED,
     WASTE,
     WASTE_EXPECTED,
     WASTE_LAST,
@@ -41,14 +42,17 @@ def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ..
     )
 
 
-CHANGES = {
-    "ppo-kx": "K times the epochs",
-    "best-of-k": "the best of K",
-    "ppo-swa": "averaging over epochs",
-    "trpo": "a natural step",
-    "capo-avg": "averaging K",
-    "capo": "pooling K",
-}
+OVER_PPO = tuple(
+    Contrast(name, Variant(algo), Variant("ppo"))
+    for algo, name in {
+        "ppo-kx": "K times the epochs",
+        "best-of-k": "the best of K",
+        "ppo-swa": "averaging over epochs",
+        "trpo": "a natural step",
+        "capo-avg": "averaging K",
+        "capo": "pooling K",
+    }.items()
+)
 METHODS = tuple(Variant(algo) for algo in ALGOS)
 DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
 WIDE = ("capo-avg", "capo")
@@ -83,19 +87,20 @@ EXPERIMENTS: dict[str, Experiment] = {
             METHODS,
             8,
             (Layout("Final return", ("algo",), "env", (RETURN,), published.main),),
-            contrasts=tuple(
-                Contrast(name, Variant(algo), Variant("ppo")) for algo, name in CHANGES.items()
-            ),
+            contrasts=OVER_PPO,
         ),
         Experiment(
             "curves",
             "Learning curves",
             "Figure 3",
-            "Return in training, the mean of the last 100 episodes; ±1 standard error over seeds.",
+            "Return in training, the mean of the last 100 episodes, with the noise of exploring; "
+            "±1 standard error over seeds.",
             ENVS,
             METHODS,
             8,
-            figure="curves",
+            (Layout("Return in training, at the end", ("algo",), "env", (TRAINED,)),),
+            "curves",
+            OVER_PPO,
         ),
         Experiment(
             "compute",

@@ -1,10 +1,13 @@
 """The numbers of a run that the tables show."""
 
 from capo.paper.design import Measure
+from capo.records import number
 
 REFERENCE = "ppo"
 """What relative measures are relative to."""
 RETURN = Measure("return", lambda run: run.score)
+TRAINED = Measure("return in training", lambda run: number((run.curve["return"] or [None])[-1]))
+"""At the end of the run, with the noise of exploring."""
 
 
 def _at(name: str, digits: int = 3, scale: float = 1.0, last: bool = False) -> Measure:
