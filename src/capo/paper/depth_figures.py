@@ -25,6 +25,7 @@ LABELS = {
     "alignment": "alignment α",
 }
 SCALE = "10⁻³, twice the KL"
+PAPER = ", paper"
 
 
 class Depths(NamedTuple):
@@ -83,7 +84,8 @@ def depth(experiment: Experiment, chosen: Selection, results: Results) -> Figure
     rows = _rows(experiment, ("return", "signal", "waste"), chosen, results)
     if not rows:
         return None
-    figure = Figure(figsize=(8.4, 4.4 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.8 * len(rows)), layout="constrained")
+    handles: tuple[list, list] = [], []
     for axes, (env_id, row) in zip(_column(figure, len(rows), 1), rows.items(), strict=True):
         other = axes[0].twinx()
         _lines(axes[0], row["return"], with_paper=True)
@@ -92,7 +94,8 @@ def depth(experiment: Experiment, chosen: Selection, results: Results) -> Figure
         _epochs(axes[0], list(row.values()))
         _sides(axes[0], other, "final return", f"signal and waste, {SCALE}")
         axes[0].set_title(_title(env_id, row["return"]), fontsize=11)
-        _one_legend(axes[0], other)
+        handles = _handles(axes[0], other)
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 
@@ -123,7 +126,7 @@ def fisher_epochs(experiment: Experiment, chosen: Selection, results: Results) -
             _epochs(panel, list(row.values()))
         for panel in (left, right):
             tidy(panel)
-        _one_legend(middle, other)
+        other.legend(*_handles(middle, other), framealpha=0.85, edgecolor="none", fontsize=8)
     return figure
 
 
@@ -143,9 +146,7 @@ def _lines(axes: Axes, found: Depths, with_paper: bool = False) -> None:
         style = {"fmt": "o-", "ms": 4.5, "lw": 1.7, "capsize": 2.5}
         axes.errorbar(found.epochs, found.mean, error, color=color, label=label, **style)
     if with_paper and len(found.paper):
-        axes.plot(
-            found.paper_epochs, found.paper, ":", color=color, lw=1.5, label=f"{label}, paper"
-        )
+        axes.plot(found.paper_epochs, found.paper, ":", color=color, lw=1.5, label=label + PAPER)
 
 
 def _marks(axes: Axes, found: Depths) -> None:
@@ -172,9 +173,9 @@ def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
     left.grid(alpha=0.2)
 
 
-def _one_legend(left: Axes, right: Axes) -> None:
-    """Of both axes, on the upper one, so that no line runs through it."""
+def _handles(left: Axes, right: Axes) -> tuple[list, list]:
+    """The lines of both axes for one legend, and their names, the paper's after ours."""
     pairs = [axes.get_legend_handles_labels() for axes in (left, right)]
-    found = [pair for axes in pairs for pair in zip(*axes, strict=True)]
-    handles, labels = zip(*sorted(found, key=lambda pair: "paper" in pair[1]), strict=True)
-    right.legend(handles, labels, framealpha=0.85, edgecolor="none", fontsize=8)
+    found = {label: handle for axes in pairs for handle, label in zip(*axes, strict=True)}
+    names = [name for each in LABELS.values() for name in (each, each + PAPER) if name in found]
+    return [found[name] for name in names], names
