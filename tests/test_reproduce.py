@@ -405,7 +405,7 @@ def test_a_change_is_judged_seed_by_seed():
     add(found, HUMANOID, Variant("ppo"), [500])
     add(found, HUMANOID, Variant("capo"), [900], Selection(steps=1_000_000))
     made = effects(EXPERIMENTS["main"], FULL, found)
-    row = ("pooling K", "`capo` − `ppo`")
+    row = ("`capo` − `ppo`",)
     entry = made.entries[row, HOPPER]
     assert entry.values == (100, 300)
     assert (entry.ours, entry.gap) == ("200 ± 100 (2)", "≈ +1.3 σ")

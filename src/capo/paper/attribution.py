@@ -24,13 +24,13 @@ VARIANTS = (
     POOL,
 )
 CONTRASTS = (
-    Contrast("averaging", AVERAGE, PPO),
-    Contrast("the best instead of the average", BEST, AVERAGE),
-    Contrast("pooling instead of averaging", POOL, AVERAGE),
-    Contrast("trust region", PPO_IN_REGION, PPO),
-    Contrast("trust region", AVERAGE_IN_REGION, AVERAGE),
-    Contrast("trust region", POOL_IN_REGION, POOL),
-    Contrast("optimizer state reset", PPO_RESET, PPO),
-    Contrast("optimizer state averaged", AVERAGE_OF_STATES, AVERAGE),
-    Contrast("optimizer state of the best", AVERAGE_OF_BEST, AVERAGE),
+    Contrast(AVERAGE, PPO, "averaging"),
+    Contrast(BEST, AVERAGE, "the best instead of the average"),
+    Contrast(POOL, AVERAGE, "pooling instead of averaging"),
+    Contrast(PPO_IN_REGION, PPO, "trust region"),
+    Contrast(AVERAGE_IN_REGION, AVERAGE, "trust region"),
+    Contrast(POOL_IN_REGION, POOL, "trust region"),
+    Contrast(PPO_RESET, PPO, "optimizer state reset"),
+    Contrast(AVERAGE_OF_STATES, AVERAGE, "optimizer state averaged"),
+    Contrast(AVERAGE_OF_BEST, AVERAGE, "optimizer state of the best"),
 )

@@ -38,9 +38,10 @@ class Variant(NamedTuple):
 class Contrast(NamedTuple):
     """A change of a method, and the two variants that differ in nothing else."""
 
-    name: str
     after: Variant
     before: Variant
+    name: str = ""
+    """What the change is, where the two do not say it."""
 
 
 class Measure(NamedTuple):

@@ -19,13 +19,19 @@ def effects(experiment: Experiment, chosen: Selection, results: Results) -> Tabl
     found = [each for each in experiment.contrasts if {each.after, each.before} <= {*variants}]
     if not found or not envs:
         return None
-    rows = {each: (each.name, f"{each.after.marked} − {each.before.marked}") for each in found}
+    named = any(each.name for each in found)
+    rows = {each: (each.name, _said(each)) if named else (_said(each),) for each in found}
     entries = {
         (row, env_id): _entry(experiment, each, env_id, chosen, results)
         for each, row in rows.items()
         for env_id in envs
     }
-    return Table(TITLE, ("change", "difference"), list(rows.values()), list(envs), entries)
+    corner = ("change", "difference") if named else ("difference",)
+    return Table(TITLE, corner, list(rows.values()), list(envs), entries)
+
+
+def _said(each: Contrast) -> str:
+    return f"{each.after.marked} − {each.before.marked}"
 
 
 def _entry(

@@ -42,17 +42,7 @@ def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ..
     )
 
 
-OVER_PPO = tuple(
-    Contrast(name, Variant(algo), Variant("ppo"))
-    for algo, name in {
-        "ppo-kx": "K times the epochs",
-        "best-of-k": "the best of K",
-        "ppo-swa": "averaging over epochs",
-        "trpo": "a natural step",
-        "capo-avg": "averaging K",
-        "capo": "pooling K",
-    }.items()
-)
+OVER_PPO = tuple(Contrast(Variant(algo), Variant("ppo")) for algo in ALGOS[1:])
 METHODS = tuple(Variant(algo) for algo in ALGOS)
 DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
 WIDE = ("capo-avg", "capo")
