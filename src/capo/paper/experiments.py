@@ -160,8 +160,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Waste of the consensus over that of its experts",
             "Table 6",
             "Below 1 the consensus wastes less than its experts do on average. K = 4, E = 10. Over "
-            "the run also what averaging wastes of equal size would leave, and the ratio of the "
-            "analytic pool, before it is distilled.",
+            "the run also the ratio that averaging wastes of equal size leaves, 1/K + (1 − 1/K) ρ, "
+            "and that of the analytic pool, before it is distilled.",
             ENVS[:-1],
             tuple(Variant(algo) for algo in WIDE),
             5,

@@ -43,13 +43,13 @@ SPREAD = _at("consensus/signal_spread")
 """std(c_k) / mean(c_k): signals all lie on one line, so that their cosines say little."""
 AGREEMENT_LAST = {name: _at(f"consensus/{name}", last=True) for name in AGREEMENT}
 WASTE = {
-    "mean_expert_waste": _at("consensus/expert_waste", 5),
-    "consensus_waste": _at("fisher/waste", 5),
+    "mean_expert_waste": _at("consensus/expert_waste", 2, 1e3),
+    "consensus_waste": _at("fisher/waste", 2, 1e3),
     "ratio": _at("consensus/waste_ratio"),
 }
 WASTE_EXPECTED = (
-    _at("consensus/waste_ratio_predicted")._replace(name="1/K + (1 − 1/K) ρ of waste"),
-    _at("consensus/q_waste_ratio")._replace(name="waste ratio of the pool"),
+    _at("consensus/waste_ratio_predicted")._replace(name="predicted"),
+    _at("consensus/q_waste_ratio")._replace(name="of the pool"),
 )
 """What averaging wastes of equal size leaves, and what the pool has before it is distilled."""
 WASTE_LAST = {
