@@ -96,7 +96,7 @@ def test_gae_lambdas_spread_around_the_configured_one():
     np.testing.assert_allclose(gae_lambdas(0.95, 3), [0.90, 0.95, 0.975], rtol=1e-6)
 
 
-@pytest.mark.parametrize("rule", [ppo_update, trpo_update])
+@pytest.mark.parametrize("rule", but_slow([ppo_update, trpo_update], ppo_update))
 @pytest.mark.parametrize("family", but_slow([DiagGaussian(2), Categorical(3)], DiagGaussian(2)))
 def test_sharded_experts_equal_mapped_ones(rule, family):
     assert jax.device_count() == 3

@@ -260,14 +260,15 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capfd):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-SMALL = ["reproduce", "attribution", "--tier", "smoke", "--algos", "ppo", "--out", "out"]
-WANTED = runs_of(["attribution"], SMOKE._replace(algos=("ppo",)))
-"""PPO, and PPO with the line search; two seeds of each."""
+NARROWED = ["--algos", "ppo", "--seeds", "1"]
+SMALL = ["reproduce", "attribution", "--tier", "smoke", *NARROWED, "--out", "out"]
+WANTED = runs_of(["attribution"], SMOKE._replace(algos=("ppo",), seeds=1))
+"""PPO, and PPO with the line search."""
 
 
 @pytest.fixture(scope="module")
 def smoked(tmp_path_factory):
-    """One run cannot begin, because a file stands in its way; the others are done."""
+    """One run cannot begin, because a file stands in its way; the other is done."""
     folder = tmp_path_factory.mktemp("smoke")
     blocked = WANTED[-1]
     (folder / "out" / "runs").mkdir(parents=True)
@@ -281,15 +282,14 @@ def capo(*words, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
 
 
-@pytest.mark.slow
 def test_a_failed_run_does_not_stop_the_others(smoked):
     folder, blocked, done = smoked
     assert done.returncode == 1, done.stderr
     names = {path.stem for path in (folder / "out" / "summaries").glob("*.json")}
     assert names == {run.name for run in WANTED} - {blocked.name}
-    assert len(WANTED) == 4
+    assert len(WANTED) == 2
     assert f"{blocked.name}: failed: " in done.stdout
-    assert "4 runs, 0 of them done" in done.stdout
+    assert "2 runs, 0 of them done" in done.stdout
     page = (folder / "out" / "index.html").read_text()
     assert blocked.name in page
     assert "is not a folder" in page
@@ -302,15 +302,14 @@ def test_what_is_done_is_not_done_again(smoked):
     before = {p: p.stat().st_mtime_ns for p in (folder / "out" / "summaries").iterdir()}
     done = capo(*SMALL, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 runs, 3 of them done" in done.stdout
+    assert "2 runs, 1 of them done" in done.stdout
     after = {p: p.stat().st_mtime_ns for p in (folder / "out" / "summaries").iterdir()}
-    assert len(after) == 4
+    assert len(after) == 2
     assert before.items() <= after.items()
     again = capo(*SMALL, "--dry-run", cwd=folder)
-    assert "4 runs, 4 of them done" in again.stdout
+    assert "2 runs, 2 of them done" in again.stdout
 
 
-@pytest.mark.slow
 def test_runs_are_ordinary_run_folders(smoked):
     folder, _, _ = smoked
     store = Store(folder / "out")
@@ -341,8 +340,9 @@ def test_tables_can_be_written_again_from_the_summaries_alone(smoked, tmp_path):
     finally:
         (tmp_path / "out" / "summaries").rename(folder / "out" / "summaries")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out" / "attribution.md").read_text().count("| not run |") == 5
-    assert (tmp_path / "out" / "attribution.csv").is_file()
+    for name in ("attribution.md", "attribution.csv"):
+        assert (tmp_path / "out" / name).read_text() == (folder / "out" / name).read_text()
+    assert (tmp_path / "out" / "attribution.md").read_text().count("not run") > 5
 
 
 @pytest.mark.slow

@@ -70,6 +70,7 @@ def assert_ended_alike(first, second):
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_may_change(killed, tmp_path, capsys):
     words = ["--backend", "gymnasium", "--workers"]
     assert main([*TRAIN, *words, "2", "--run-dir", "whole"]) == 0

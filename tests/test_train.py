@@ -175,6 +175,7 @@ def test_auto_is_settled_by_preset_and_method():
     assert (warm.algo, warm.line_search, warm.carry) == ("ppo", "off", "best")
 
 
+@pytest.mark.slow
 def test_truncation_as_termination_changes_what_is_learned():
     class Endless(Target):
         def step(self, action):
