@@ -3,6 +3,8 @@
 python benchmarks/pages.py
 """
 
+import shutil
+
 from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, STEPS, WALKER
 from capo.paper.figures import FIGURES
 from capo.paper.gathering import Shown, gather
@@ -42,11 +44,6 @@ def short_table(results: Results) -> str:
     return "\n".join(lines)
 
 
-def parts(results: Results) -> list[Shown]:
-    """The parts of the page."""
-    return [each for each in gather(shown(results), WHOLE, results) if each.tables]
-
-
 def section(each: Shown) -> str:
     """An experiment as its own file has it, as a part of a page."""
     command = f"`capo reproduce {each.experiment.name}`; "
@@ -56,8 +53,8 @@ def section(each: Shown) -> str:
 
 def sections(results: Results) -> dict[str, str]:
     """What stands between the marks of the page, and of the README."""
-    found = "\n\n".join(section(each) for each in parts(results))
-    return {"learning": short_table(results), "reproduced": found}
+    found = [section(each) for each in gather(shown(results), WHOLE, results) if each.tables]
+    return {"learning": short_table(results), "reproduced": "\n\n".join(found)}
 
 
 def main() -> None:
@@ -67,9 +64,8 @@ def main() -> None:
     found = sections(results)
     fill(README, "learning", found["learning"])
     fill(PAGE, "reproduced", found["reproduced"])
-    for each in parts(results):
-        if each.picture is not None:
-            (PAGE.parent / f"{each.experiment.name}.png").write_bytes(each.picture)
+    for picture in RESULTS.glob("*.png"):
+        shutil.copy(picture, PAGE.parent)
     if drawn := FIGURES["curves"](EXPERIMENTS["curves"], SHOWN, results):
         drawn.savefig(PICTURE, dpi=110)
 
