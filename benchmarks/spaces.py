@@ -104,20 +104,16 @@ def table() -> str:
         "| `ppo`, on the way | `capo`, on the way |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
+    done = STORE.results()
     for task in TASKS:
         name = task.env.removeprefix("tasks:")
-        found = [finished(task, algo) for algo in ALGOS]
+        every = [runs_of(task, algo) for algo in ALGOS]
+        found = [[STORE.folder(run) for run in runs if run.name in done] for runs in every]
         cells = [cell(at_the_end(runs)) for runs in found]
         cells += [cell(on_the_way(runs)) for runs in found]
         start = f"| {name} | {task.actions} | {task.steps} | {random_return(task):.1f} |"
         lines.append(f"{start} {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def finished(task: Task, algo: str) -> list[Path]:
-    """The folders of the runs that are done."""
-    done = STORE.results()
-    return [STORE.folder(run) for run in runs_of(task, algo) if run.name in done]
 
 
 def at_the_end(runs: list[Path]) -> np.ndarray:
