@@ -28,7 +28,7 @@ CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288}
 
 def shown(results: Results) -> list[str]:
     """Those of the experiments that there are runs of."""
-    return [name for name in NAMES if progress(EXPERIMENTS[name], WHOLE, results)[0]]
+    return [name for name in NAMES if progress(EXPERIMENTS[name], WHOLE, results).begun]
 
 
 def short_table(results: Results) -> str:

@@ -16,7 +16,16 @@ from capo.paper.claims import CLAIMS, claims_of
 from capo.paper.contradictions import CONTRADICTIONS, furthest, same_settings
 from capo.paper.depth_figures import depths_of
 from capo.paper.design import Published, Variant
-from capo.paper.experiments import ANT, CHEETAH, DEPTHS, ENVS, EXPERIMENTS, HOPPER, WALKER
+from capo.paper.experiments import (
+    ANT,
+    CHEETAH,
+    DEPTHS,
+    ENVS,
+    EXPERIMENTS,
+    HOPPER,
+    HUMANOID,
+    WALKER,
+)
 from capo.paper.measures import RETURN
 from capo.paper.page import origins, page, write
 from capo.paper.selection import Selection, run_of
@@ -270,9 +279,11 @@ def test_runs_of_other_sizes_are_judged_and_of_several_lengths_are_not():
     small = Selection.of_tier("smoke")
     results = {}
     for algo, scores in (("ppo", [2, 3]), ("ppo-kx", [20, 21])):
-        add(results, HOPPER, Variant(algo), scores, chosen=small)
-    assert judge("PPO over PPO-K× on Hopper", results, small).word == FAILS
-    assert judge("PPO over PPO-K× on Hopper", results).word == "not run"
+        add(results, CHEETAH, Variant(algo), scores, chosen=small)
+    found = judge("PPO over PPO-K× on HalfCheetah", results, small)
+    assert found.word == FAILS
+    assert found.numbers.startswith("other sizes; ppo 2 ± 0 (2), ppo-kx 20 ± 0 (2)")
+    assert judge("PPO over PPO-K× on HalfCheetah", results).word == "not run"
     results = add({}, CHEETAH, Variant("ppo"), [1, 2])
     add(results, CHEETAH, Variant("capo"), [100, 101], chosen=Selection(steps=200_000))
     found = judge("CAPO over PPO on HalfCheetah", results)
@@ -338,6 +349,19 @@ def test_the_curve_is_the_mean_and_the_band_one_error():
     np.testing.assert_allclose([top, bottom], [3e6 + error, 3e6 - error], rtol=1e-9)
     assert axes.get_title() == "Hopper-v4, 3 seeds"
     assert "Ant-v4" in drawn.get_supxlabel()
+
+
+def test_runs_of_another_length_say_so():
+    whole = judge("CAPO over PPO on Humanoid", pair({}, HUMANOID, [500], [400]))
+    assert whole.numbers.startswith("capo 500 (1), ppo 400 (1); one seed")
+    results = {}
+    for algo in ("capo", "ppo"):
+        add(results, HUMANOID, Variant(algo), [500], chosen=Selection(steps=1_000_000))
+    found = judge("CAPO over PPO on Humanoid", results)
+    assert found.word == OPEN
+    assert found.numbers.startswith("1M steps, paper 4M; capo 500 (1), ppo 500 (1); one seed")
+    (axes,) = figures.curves(EXPERIMENTS["curves"], FULL, results).axes
+    assert axes.get_title() == "Humanoid-v4, 1 seed, 1M steps, paper 4M"
 
 
 def test_one_seed_has_no_band_and_no_shared_steps_no_line():
@@ -467,7 +491,7 @@ def test_a_page_of_nothing_and_in_another_order():
     assert "data:image" not in found
     assert '<p class="lead">0 of 336 runs; the paper&#x27;s lengths' in found
     trial = page(["main"], Selection.of_tier("smoke"), {}, {}, "capo").decode()
-    assert "640 steps each; 2 seeds; preset default; other sizes" in trial
+    assert "640 steps each; 1 seed; preset default; other sizes" in trial
 
 
 def test_origins_name_all_versions_and_the_first_and_last_day():

@@ -78,6 +78,20 @@ def test_experiments_share_runs():
     assert all(len(found) == 1 for found in equal.values()), "equal configurations, two names"
 
 
+def test_a_trial_is_small_and_goes_through_everything():
+    names = list(EXPERIMENTS)
+    trial = runs_of(names, SMOKE)
+    assert len(trial) < 30, "all of it is to end in two minutes"
+    assert {run.config.algo for run in trial} == {run.config.algo for run in runs_of(names, FULL)}
+    for name, experiment in EXPERIMENTS.items():
+        found = {run.name for run in runs_of([name], SMOKE)}
+        assert any("__640__minibatches=2__num_envs=2__num_steps=32__hidden=8__" in x for x in found)
+        swept = any(variant.changes for variant in experiment.variants)
+        assert len(found) > len({run.split("__")[1] for run in found}) or not swept
+    asked = SMOKE.narrowed(envs=(HOPPER, ANT))
+    assert {run.config.env_id for run in runs_of(["main"], asked)} == {HOPPER, ANT}
+
+
 def test_the_words_of_a_run_give_its_configuration():
     for chosen in (FULL, SMOKE, Selection(preset="paper", steps=123_456)):
         for run in runs_of(["main", "depth", "carry", "attribution", "target-kl"], chosen)[::29]:
@@ -156,7 +170,8 @@ def test_a_table_from_partial_data():
     assert (shorter.ours, shorter.verdict) == ("500 (1)", "")
     assert shorter.gap == "1M steps, paper 4M"
     assert made.entries[("`capo`",), HOPPER].ours == "not run"
-    assert progress(main_experiment, FULL, found) == (3, 7 * 6 * 8)
+    assert progress(main_experiment, FULL, found) == (2, 7 * 6 * 8, 1)
+    assert str(progress(main_experiment, FULL, found)) == "2 of 336 runs and 1 more"
     text = to_markdown(made)
     assert "| `ppo` | 2800 ± 100 (2)<br>*2711 ± 268*<br>≈ +0.3 σ |" in text
     assert text.count("not run") == 40
@@ -167,6 +182,9 @@ def test_a_table_from_partial_data():
         "ppo  Humanoid-v4         500 (1)    739 ± 39  1M steps, paper 4M",
         "not run: 40 of 42",
     ]
+    trained = table(EXPERIMENTS["curves"], EXPERIMENTS["curves"].layouts[0], FULL, found)
+    assert "| 500 (1)<br>1M steps, paper 4M |" in to_markdown(trained), "said without a number, too"
+    assert '<span class="gap">1M steps, paper 4M</span>' in to_html(trained)
     lines = to_csv([made]).decode().splitlines()
     assert len(lines) == 1 + 42
     assert "Final return,ppo,Hopper-v4,2,2800,100,2711,268,0.311136,agrees" in lines

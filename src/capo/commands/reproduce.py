@@ -125,6 +125,8 @@ def _chosen(
     if steps is not None:
         check_least("--steps", steps, Config("x").batch_size if tier != "smoke" else 1)
     whole = Selection.of_tier(tier).narrowed(steps=steps, preset=preset)
+    if whole.brief:
+        whole = whole.narrowed(envs=envs)
     return named, whole, whole.narrowed(envs=envs, algos=algos, seeds=seeds)
 
 
@@ -221,7 +223,7 @@ def _write(
     shown = [
         name
         for name, experiment in EXPERIMENTS.items()
-        if name in named or progress(experiment, whole, results)[0]
+        if name in named or progress(experiment, whole, results).begun
     ]
     command = shlex.join(["capo", *sys.argv[1:]])
     write(store.out, shown, whole, results, failed, command)

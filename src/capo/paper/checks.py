@@ -7,7 +7,8 @@ from capo.format import compact
 from capo.paper.design import Measure, Variant
 from capo.paper.experiments import EXPERIMENTS
 from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.tables import Entry, Results, summaries_of, values_of
+from capo.paper.summaries import Summary
+from capo.paper.tables import Entry, Results, apart, summaries_of, values_of
 from capo.paper.verdicts import OPEN, Entries, Verdict, too_few
 
 Check = Callable[[Selection, Results], Verdict]
@@ -40,11 +41,13 @@ def check(name: str, env: str, parts: Sequence[Part], rule: Rule) -> Check:
 
     def verdict(chosen: Selection, results: Results) -> Verdict:
         found = {part.said: _entry(name, env, part, chosen, results) for part in parts}
-        lengths = _lengths(name, env, parts, chosen, results)
+        runs = _runs(name, env, parts, chosen, results)
+        lengths = sorted({run.config["total_steps"] for run in runs})
         if len(lengths) > 1 and not too_few(list(found.values())):
             said = " and ".join(map(compact, lengths))
             return Verdict(OPEN, f"runs of {said} steps cannot be compared")
-        return rule(found)
+        word, numbers = rule(found)
+        return Verdict(word, "; ".join(filter(None, [apart(env, runs, parts[0].measure), numbers])))
 
     return verdict
 
@@ -67,13 +70,12 @@ def _entry(name: str, env: str, part: Part, chosen: Selection, results: Results)
     return Entry(found, experiment.published(env, variant, measure), measure.digits)
 
 
-def _lengths(
+def _runs(
     name: str, env: str, parts: Sequence[Part], chosen: Selection, results: Results
-) -> list[int]:
-    """Environment steps of the runs."""
-    runs = (
+) -> list[Summary]:
+    """All that the numbers are of."""
+    return [
         run
         for part in parts
         for run in summaries_of(EXPERIMENTS[name], env, part.variant, chosen, results)
-    )
-    return sorted({run.config["total_steps"] for run in runs})
+    ]

@@ -16,7 +16,7 @@ from capo.paper.design import Experiment, Variant
 from capo.paper.measures import RETURN
 from capo.paper.selection import Selection, envs_of, variants_of
 from capo.paper.summaries import POINTS, Summary
-from capo.paper.tables import Results, summaries_of, values_of
+from capo.paper.tables import Results, apart, summaries_of, values_of
 from capo.report import GRAY, tidy
 
 COLUMNS = 3
@@ -50,12 +50,14 @@ def _finite(run: Summary) -> tuple[np.ndarray, np.ndarray]:
 def curves(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
     """A panel for each task that was run; ±1 standard error over seeds."""
     panels: dict[str, list[tuple[Variant, Curve]]] = {}
+    others: dict[str, str] = {}
     for env_id in envs_of(experiment, chosen):
         for variant in variants_of(experiment, chosen):
             runs = summaries_of(experiment, env_id, variant, chosen, results)
             found = mean_curve(runs)
             if found is not None:
                 panels.setdefault(env_id, []).append((variant, found))
+                others[env_id] = apart(env_id, runs, RETURN)
     if not panels:
         return None
     figure, all_axes = _grid(len(panels))
@@ -64,7 +66,7 @@ def curves(experiment: Experiment, chosen: Selection, results: Results) -> Figur
             _curve(axes, variant, line)
         sizes = sorted({line.seeds for _, line in lines})
         seeds = count(sizes[-1], "seed") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds"
-        axes.set_title(f"{env_id}, {seeds}", fontsize=11)
+        axes.set_title(", ".join(filter(None, [env_id, seeds, others[env_id]])), fontsize=11)
         axes.set_xlim(left=0)
         tidy(axes)
         if legend := axes.get_legend():

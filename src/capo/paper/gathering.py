@@ -12,7 +12,7 @@ from capo.paper.experiments import EXPERIMENTS
 from capo.paper.figures import FIGURES
 from capo.paper.selection import Selection, envs_of, variants_of
 from capo.paper.summaries import Summary
-from capo.paper.tables import Results, Table, progress, summaries_of, table
+from capo.paper.tables import Progress, Results, Table, progress, summaries_of, table
 from capo.paper.verdicts import Verdict
 
 DPI = 110
@@ -22,22 +22,11 @@ class Shown(NamedTuple):
     """An experiment with all that is made from its runs."""
 
     experiment: Experiment
-    done: int
-    wanted: int
+    progress: Progress
     tables: list[Table]
     picture: bytes | None
     """A PNG."""
     verdicts: list[tuple[Claim, Verdict]]
-
-    @property
-    def state(self) -> str:
-        """How many of its runs there are; others may have more seeds than it needs."""
-        few = self.done <= self.wanted
-        return (
-            f"{self.done} of {self.wanted} runs"
-            if few
-            else f"{self.done} runs, {self.wanted} needed"
-        )
 
     def grouped(self, without: str) -> dict[tuple[str, str], list[tuple[Claim, Verdict]]]:
         """The verdicts by what was said and where, those with one word left out."""
@@ -55,10 +44,10 @@ def gather(names: Sequence[str], chosen: Selection, results: Results) -> list[Sh
     for name in names:
         experiment = EXPERIMENTS[name]
         verdicts = [(claim, claim.check(chosen, results)) for claim in claims[name]]
-        done, wanted = progress(experiment, chosen, results)
+        state = progress(experiment, chosen, results)
         tables = tables_of(experiment, chosen, results)
         picture = _picture(experiment, chosen, results)
-        shown.append(Shown(experiment, done, wanted, tables, picture, verdicts))
+        shown.append(Shown(experiment, state, tables, picture, verdicts))
     return shown
 
 

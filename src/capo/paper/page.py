@@ -54,7 +54,7 @@ def markdown(each: Shown) -> str:
     experiment = each.experiment
     parts = [
         f"# {experiment.title}",
-        f"{experiment.where}; {each.state}.",
+        f"{experiment.where}; {each.progress}.",
         experiment.about,
     ]
     if each.picture is not None:
@@ -104,7 +104,9 @@ def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> s
         sizes = ", ".join(f"{name} {value}" for name, value in chosen.sizes)
         parts.append(f"other sizes than the paper's ({sizes})")
     if chosen.brief:
-        parts.append("of each experiment the first task and the ends of what is swept")
+        parts.append(
+            "of each experiment one task, and of what is swept the usual and the last value"
+        )
     return "; ".join(parts) + "."
 
 

@@ -35,7 +35,7 @@ def _contents(shown: Sequence[Shown]) -> str:
         name = escape(experiment.name)
         rows.append(
             f'<tr><td><a href="#{name}">{escape(experiment.title)}</a></td>'
-            f'<td>{escape(experiment.where)}</td><td class="number">{each.state}'
+            f'<td>{escape(experiment.where)}</td><td class="number">{each.progress}'
             f'</td><td class="counts">{tags}</td></tr>'
         )
     head = '<th>Experiment</th><th>In the paper</th><th class="number">Runs</th><th>Claims</th>'
@@ -49,7 +49,7 @@ def _experiment(each: Shown) -> str:
     experiment = each.experiment
     parts = [
         f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}'
-        f'<span class="where">{escape(experiment.where)}, {each.state}</span>'
+        f'<span class="where">{escape(experiment.where)}, {each.progress}</span>'
         f'</h2><p class="about">{coded(experiment.about)}</p>'
     ]
     if each.picture is not None:
@@ -127,8 +127,8 @@ def _reading() -> str:
         "A claim holds if our means are apart in its direction by more than 2 σ, does not hold if "
         "by more than 2 σ in the other, and is not decided between or with one seed. Claims that "
         "something makes no difference say their own rule.",
-        "The verdicts are about our runs, whatever their length; that with three seeds a standard "
-        "error is itself a guess should be kept in mind.",
+        "The verdicts are about our runs; where their length or size is not the paper's, they say "
+        "so. With three seeds a standard error is itself a guess.",
     )
     return f"<section><h2>How to read this</h2>{_lines(lines)}</section>"
 

@@ -9,7 +9,7 @@ from capo.config import Config, UsageError, flag, parse_steps
 from capo.format import compact
 from capo.methods import resolve
 from capo.paper.design import Experiment, Variant
-from capo.paper.experiments import EXPERIMENTS, paper_steps
+from capo.paper.experiments import CHEETAH, EXPERIMENTS, paper_steps
 
 SMOKE_SIZES = {"num_envs": 2, "num_steps": 32, "minibatches": 2, "hidden": (8,)}
 """As small as a run can be that still goes through everything."""
@@ -28,7 +28,7 @@ class Selection(NamedTuple):
     sizes: tuple[tuple[str, Any], ...] = ()
     """Other sizes than the paper's, for a trial."""
     brief: bool = False
-    """Only the first task, and only the first and the last of a method's variants."""
+    """Only one task, and of a method's variants only the usual and the last."""
 
     def narrowed(self, **given: Any) -> "Selection":
         """With what was asked for in place of the tier's or the paper's."""
@@ -39,7 +39,7 @@ class Selection(NamedTuple):
         """`full` is the paper's; `short` is for a first look, `smoke` to see that it works."""
         if tier == "smoke":
             sizes = tuple(SMOKE_SIZES.items())
-            return Selection(seeds=2, steps=SMOKE_STEPS, sizes=sizes, brief=True)
+            return Selection(seeds=1, steps=SMOKE_STEPS, sizes=sizes, brief=True)
         return Selection(seeds=2, steps=SHORT_STEPS) if tier == "short" else Selection()
 
     def steps_on(self, env_id: str) -> int:
@@ -130,19 +130,26 @@ def _said(value: Any) -> str:
 
 def envs_of(experiment: Experiment, chosen: Selection) -> tuple[str, ...]:
     """The tasks: those that were asked for, or else the experiment's own."""
-    envs = experiment.envs if chosen.envs is None else chosen.envs
-    return envs[:1] if chosen.brief else envs
+    if chosen.envs is not None:
+        return chosen.envs
+    if not chosen.brief:
+        return experiment.envs
+    # The task that most experiments have, so that they share their runs.
+    return (CHEETAH,) if CHEETAH in experiment.envs else experiment.envs[:1]
 
 
 def variants_of(experiment: Experiment, chosen: Selection) -> tuple[Variant, ...]:
     """The experiment's variants of the methods that were asked for."""
     found = [v for v in experiment.variants if chosen.algos is None or v.algo in chosen.algos]
     if chosen.brief:
-        each = [
-            [v for v in found if v.algo == algo] for algo in dict.fromkeys(v.algo for v in found)
-        ]
-        found = [v for same in each for v in dict.fromkeys((same[0], same[-1]))]
+        last = {variant.algo: variant for variant in found}
+        found = [v for v in found if _usual(v) or v == last[v.algo]]
     return tuple(found)
+
+
+def _usual(variant: Variant) -> bool:
+    """Whether its changes are no changes."""
+    return not _settled(CHEETAH, variant, Selection())[1]
 
 
 def seeds_of(experiment: Experiment, chosen: Selection) -> range:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from capo.config import Config
-from capo.format import NOTHING, aligned, compact, typeset
+from capo.format import NOTHING, aligned, compact, count, typeset
 from capo.paper.design import Experiment, Layout, Measure, Published, Variant
 from capo.paper.experiments import paper_steps
 from capo.paper.measures import REFERENCE
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     published: Published | None
     digits: int
     apart: str = ""
-    """Why the two cannot be compared, if they cannot."""
+    """In what the runs are not the paper's, so that the two cannot be compared."""
 
     @property
     def mean(self) -> float:
@@ -92,9 +92,9 @@ class Entry(NamedTuple):
 
     @property
     def gap(self) -> str:
-        """≈ −0.8 σ; why not, or a dash."""
+        """≈ −0.8 σ, or in what these runs are not the paper's."""
         if math.isnan(self.difference):
-            return self.apart if self.values and self.published else ""
+            return self.apart if self.values else ""
         size = f"{self.difference:+.1f} σ" if abs(self.difference) < 100 else "> 100 σ"
         return typeset(f"{MARKS[self.verdict]} {size}")
 
@@ -186,11 +186,30 @@ def summaries_of(
     return sorted(same, key=lambda run: run.seed)
 
 
-def progress(experiment: Experiment, chosen: Selection, results: Results) -> tuple[int, int]:
-    """How many runs there are, and how many the whole experiment has."""
+class Progress(NamedTuple):
+    """How many of an experiment's runs there are, how many it has, and how many others it shows."""
+
+    done: int
+    wanted: int
+    others: int
+    """With more seeds, or of another length."""
+
+    def __str__(self) -> str:
+        said = f"{self.done} of {count(self.wanted, 'run')}"
+        return f"{said} and {self.others} more" if self.others else said
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to show."""
+        return self.done + self.others > 0
+
+
+def progress(experiment: Experiment, chosen: Selection, results: Results) -> Progress:
+    """Of the runs that its tables are made from."""
     cells = [(e, v) for e in envs_of(experiment, chosen) for v in variants_of(experiment, chosen)]
     found = {run.name for cell in cells for run in summaries_of(experiment, *cell, chosen, results)}
-    return len(found), len(runs_of([experiment.name], chosen))
+    wanted = {run.name for run in runs_of([experiment.name], chosen)}
+    return Progress(len(found & wanted), len(wanted), len(found - wanted))
 
 
 def apart(env_id: str, found: list[Summary], measure: Measure) -> str:
@@ -214,12 +233,14 @@ def to_markdown(found: Table) -> str:
         cells = []
         for column in found.columns:
             entry = found.entries.get((row, column))
-            parts = [] if entry is None else [entry.ours]
-            if entry is not None and entry.published is not None:
-                parts += [f"*{entry.theirs}*", entry.gap]
+            parts = [] if entry is None else [entry.ours, _stated(entry), entry.gap]
             cells.append("<br>".join(filter(None, parts)))
         lines.append(_line([*row, *cells]))
     return "\n".join(lines) + "\n"
+
+
+def _stated(entry: Entry) -> str:
+    return "" if entry.published is None else f"*{entry.theirs}*"
 
 
 def _line(cells: list[str]) -> str:
@@ -250,8 +271,8 @@ def _cell(entry: Entry | None) -> str:
     parts = [f'<span class="ours">{escape(entry.ours)}</span>']
     if entry.published is not None:
         parts.append(f'<span class="theirs">{escape(entry.theirs)}</span>')
-        if entry.gap:
-            parts.append(f'<span class="gap">{escape(entry.gap)}</span>')
+    if entry.gap:
+        parts.append(f'<span class="gap">{escape(entry.gap)}</span>')
     return f'<td class="number {kind}">{"".join(parts)}</td>'
 
 
