@@ -45,7 +45,7 @@ THREE := HalfCheetah-v4 Hopper-v4 Walker2d-v4
 FOUR := ppo trpo capo-avg capo
 reproduce: .venv/.installed-dev
 	$(BIN)/capo reproduce main --envs $(THREE) --seeds 3 --out results
-	$(BIN)/capo reproduce depth --out results
+	$(BIN)/capo reproduce depth fisher-epochs --out results
 	$(BIN)/capo reproduce attribution --out results
 	$(BIN)/capo reproduce main --envs Ant-v4 --algos $(FOUR) --seeds 3 --out results
 	$(BIN)/capo reproduce main --envs Humanoid-v4 --algos $(FOUR) --seeds 1 --steps 1M --out results

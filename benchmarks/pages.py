@@ -5,7 +5,8 @@ python benchmarks/pages.py
 
 import shutil
 
-from capo.paper.experiments import CHEETAH, EXPERIMENTS, HOPPER, STEPS, WALKER
+from capo.format import NOTHING
+from capo.paper.experiments import ANT, CHEETAH, EXPERIMENTS, HOPPER, HUMANOID, STEPS, WALKER
 from capo.paper.figures import FIGURES
 from capo.paper.gathering import Shown, gather
 from capo.paper.page import markdown, write
@@ -16,13 +17,16 @@ from marks import ROOT, fill
 
 RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
-NAMES = ("main", "curves", "compute", "depth", "correlation", "waste", "attribution")
+NAMES = (
+    *("main", "curves", "compute", "depth", "fisher-epochs"),
+    *("correlation", "waste", "attribution"),
+)
 """What `make reproduce` asks for, and what comes with it. Not the time: `make bench` has that."""
 WHOLE = Selection()
-SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER), steps=STEPS)
+SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER, ANT, HUMANOID), steps=STEPS)
 """The tasks of the picture and of the README's table."""
 ALGOS = ("ppo", "trpo", "capo-avg", "capo")
-CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288}
+CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288, HUMANOID: 716}
 """What CleanRL publishes for its ppo_continuous_action.py."""
 
 
@@ -40,7 +44,7 @@ def short_table(results: Results) -> str:
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for env in SHOWN.envs or ():
         cells = [made.entries[(f"`{algo}`",), env].ours for algo in ALGOS]
-        lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL[env]} |")
+        lines.append(f"| {env} | {' | '.join(cells)} | {CLEANRL.get(env, NOTHING)} |")
     return "\n".join(lines)
 
 
