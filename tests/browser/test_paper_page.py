@@ -1,19 +1,8 @@
 """index.html of `capo reproduce` in a real browser: it fits, it is silent, it can be read."""
 
-import json
-import os
-import shutil
-
 import pytest
 
-pytest.importorskip("selenium", reason="make test-browser installs it")
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    pytest.skip("needs Debian's chromium and chromium-driver", allow_module_level=True)
-
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-
+from browsing import TRAP, find, requested, visit
 from capo.paper.experiments import ENVS, EXPERIMENTS
 from capo.paper.page import write
 from capo.paper.selection import Selection
@@ -21,25 +10,8 @@ from papers import invented
 
 pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 
-FLAGS = """--headless=new --disable-gpu --disable-quic --no-first-run --disable-sync
-    --disable-background-networking --disable-component-update --hide-scrollbars"""
-TRAP = '"><img src=x onerror="window.__pwned=1"><script>window.__pwned=1</script>'
 READABLE = 4.5
 """Contrast that small text needs."""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +22,6 @@ def page(tmp_path_factory):
     failures = {TRAP: TRAP, "Ant-v4__capo__1M__" + "long=" * 60: "x" * 300}
     write(out, names, Selection(), results, failures, "capo reproduce all " + "--out x " * 40)
     return out / "index.html"
-
-
-def visit(browser, page, width=1280, scheme="light"):
-    """Opens the page in a window of this width, after emptying the logs."""
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get("about:blank")
-    for log in ("browser", "performance"):
-        browser.get_log(log)
-    browser.get(page.as_uri())
-
-
-def requested(browser):
-    entries = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    sent = (e["params"] for e in entries if e["method"] == "Network.requestWillBeSent")
-    return [params["request"]["url"] for params in sent]
-
-
-def find(browser, selector):
-    return browser.find_elements(By.CSS_SELECTOR, selector)
 
 
 @pytest.mark.parametrize("width", [1280, 400])

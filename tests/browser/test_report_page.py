@@ -2,48 +2,20 @@
 
 import io
 import json
-import os
-import shutil
 import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
-pytest.importorskip("selenium", reason="make test-browser installs it")
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    pytest.skip("needs Debian's chromium and chromium-driver", allow_module_level=True)
-
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-
+from browsing import TRAP, events, find, hover, press, requested, visit
 from capo.cli import main
 from folders import make_run
 
 pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 
 TINY = ["-n", "1024", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
-FLAGS = """--headless=new --disable-gpu --disable-quic --no-first-run --disable-sync
-    --disable-background-networking --disable-component-update --hide-scrollbars"""
-TRAP = '"><img src=x onerror="window.__pwned=1"><script>window.__pwned=1</script>'
 SCORES = {1: 100.0, 2: 9.5, 3: -20.0, 4: 1000.0, 5: None}
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 def run(folder, *words):
@@ -89,31 +61,6 @@ def crafted(tmp_path_factory):
     (run_folder / "play.gif").write_bytes(gif.getvalue())
     run(folder, "compare", "runs")
     return folder / "compare" / "report.html"
-
-
-def visit(browser, page, width=1280, scheme="light"):
-    """Opens the page in a window of this width, after emptying the logs."""
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get("about:blank")
-    for log in ("browser", "performance"):
-        browser.get_log(log)
-    browser.get(page.as_uri())
-
-
-def events(browser):
-    return [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-
-
-def requested(browser):
-    sent = (e["params"] for e in events(browser) if e["method"] == "Network.requestWillBeSent")
-    return [params["request"]["url"] for params in sent]
-
-
-def find(browser, selector):
-    return browser.find_elements(By.CSS_SELECTOR, selector)
 
 
 def colors(element):
@@ -171,10 +118,10 @@ def test_the_legend_reads_the_curves_under_the_pointer(browser, trained):
     visit(browser, trained)
     (chart,) = find(browser, "figure[data-curves] svg.chart")
     assert [output.text for output in find(browser, "output")] == ["", ""]
-    ActionChains(browser).move_to_element(chart).perform()
+    hover(browser, chart)
     assert all(float(output.text) > 0 for output in find(browser, "output"))
     assert find(browser, ".legend .steps")[0].text.endswith(" steps")
-    ActionChains(browser).move_to_element(find(browser, "h1")[0]).perform()
+    hover(browser, find(browser, "h1")[0])
     assert [output.text for output in find(browser, "output")] == ["", ""]
 
 
@@ -194,7 +141,7 @@ def test_everything_is_on_the_page(browser, trained):
 def test_a_header_sorts_and_turns_round_and_numbers_are_numbers(browser, crafted):
     visit(browser, crafted)
     button, values = column(browser, "runs", "Final return")
-    head = button.find_element(By.XPATH, "..")
+    head = button.find_element("xpath", "..")
     up = ["−20.0", "9.50", "20.0*", "20.0*", "50.0", "100.0", "1000", "–"]
     assert head.get_attribute("aria-sort") == "none"
     button.click()
@@ -210,9 +157,9 @@ def test_a_header_sorts_by_keyboard_and_words_are_words(browser, crafted):
     button, values = column(browser, "runs", "Folder")
     before = values()
     browser.execute_script("arguments[0].focus()", button)
-    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    press(browser, "ENTER")
     assert values() == sorted(before, key=str.lower) != before
-    ActionChains(browser).send_keys(Keys.SPACE).perform()
+    press(browser, "SPACE")
     assert values() == sorted(before, key=str.lower, reverse=True)
     sorted_by = [head.get_attribute("aria-sort") for head in find(browser, "#runs th")]
     assert sorted_by.count("none") == len(sorted_by) - 1
