@@ -26,6 +26,7 @@ from capo.paper.experiments import (
     HUMANOID,
     WALKER,
 )
+from capo.paper.gathering import gather
 from capo.paper.measures import RETURN
 from capo.paper.page import origins, page, write
 from capo.paper.selection import Selection, run_of
@@ -431,6 +432,12 @@ def test_attribution_shows_every_seed_and_ppos_mean():
     assert [400.0] in xs
 
 
+def made_page(names, chosen, results=None, failures=None, command="capo"):
+    results = results or {}
+    shown = gather(names, chosen, results)
+    return page(names, shown, chosen, results, failures or {}, command).decode()
+
+
 one_worker = pytest.mark.xdist_group("paper-page")
 
 
@@ -440,7 +447,7 @@ def made():
     results = invented(SHOWN, TWO, left_out=ENVS[3:])
     name, run = results.popitem()
     results[name] = run._replace(origin={"versions": {TRAP: TRAP}, "commit": TRAP, "date": TRAP})
-    return page(SHOWN, TWO, results, {TRAP: TRAP}, f"capo {TRAP}").decode()
+    return made_page(SHOWN, TWO, results, {TRAP: TRAP}, f"capo {TRAP}")
 
 
 @one_worker
@@ -485,12 +492,12 @@ def test_the_page_has_everything(made):
 
 
 def test_a_page_of_nothing_and_in_another_order():
-    found = page(["waste", "curves"], FULL, {}, {}, "capo").decode()
+    found = made_page(["waste", "curves"], FULL)
     assert found.index('id="waste"') < found.index('id="curves"')
     assert "failed" not in found
     assert "data:image" not in found
     assert '<p class="lead">0 of 336 runs; the paper&#x27;s lengths' in found
-    trial = page(["main"], Selection.of_tier("smoke"), {}, {}, "capo").decode()
+    trial = made_page(["main"], Selection.of_tier("smoke"))
     assert "640 steps each; 1 seed; preset default; other sizes" in trial
 
 

@@ -16,18 +16,6 @@ from capo.webpage import made_with, render
 TITLE = "The paper's experiments, run again"
 
 
-def page(
-    names: Sequence[str],
-    chosen: Selection,
-    results: Results,
-    failures: Mapping[str, str],
-    command: str,
-) -> bytes:
-    """The experiments in this order, with the command that made the page."""
-    shown = gather(names, chosen, results)
-    return _render(names, shown, chosen, results, failures, command)
-
-
 def write(
     out: Path,
     names: Sequence[str],
@@ -39,7 +27,7 @@ def write(
     """index.html, and for each experiment NAME.md, and NAME.csv and NAME.png if it has them."""
     shown = gather(names, chosen, results)
     out.mkdir(parents=True, exist_ok=True)
-    whole = _render(names, shown, chosen, results, failures, command)
+    whole = page(names, shown, chosen, results, failures, command)
     write_atomic(out / "index.html", whole)
     for name, each in zip(names, shown, strict=True):
         write_atomic(out / f"{name}.md", markdown(each).encode())
@@ -70,7 +58,7 @@ def markdown(each: Shown) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _render(
+def page(
     names: Sequence[str],
     shown: Sequence[Shown],
     chosen: Selection,
@@ -78,6 +66,7 @@ def _render(
     failures: Mapping[str, str],
     command: str,
 ) -> bytes:
+    """The experiments in this order, with the command that made the page."""
     runs = runs_shown(names, chosen, results)
     return render(
         "capo reproduce",
