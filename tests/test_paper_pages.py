@@ -271,6 +271,10 @@ def test_the_theorem_is_counted():
         "440, by the expert of Best-of-K in 3 of 220"
     )
     name, run = results.popitem()
+    results[name] = run._replace(totals={**run.totals, "shortened_violations": 2.0})
+    assert judge("Theorem 1", results).numbers.endswith(
+        "by the network made of it in 6 of 440, 2 of them where the line search shortened the step"
+    )
     results[name] = run._replace(totals={**run.totals, "q_violations": 1.0})
     assert judge("Theorem 1", results).word == FAILS
     assert judge("Theorem 1", add({}, HOPPER, Variant("ppo"), [1, 2])).word == "not run"

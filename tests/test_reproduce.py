@@ -38,6 +38,7 @@ from capo.paper.tables import (
     to_markdown,
     to_text,
 )
+from capo.records import broken
 from papers import add, summary
 
 pytestmark = pytest.mark.xdist_group("reproduce")  # one worker, one set of runs
@@ -212,6 +213,21 @@ def test_gradient_steps_are_counted_with_the_experts():
     assert summaries.gradient_steps(natural, Config(HOPPER, algo="trpo")) == 3
     by_trpo = wide.replace(base_optimizer="trpo")
     assert summaries.gradient_steps(rows, by_trpo) == 32 * 10 + 4 + 4
+
+
+def test_what_breaks_theorem_1_is_counted_with_the_reason():
+    """An expert alone has no theorem; a step that was shortened gains less than the pool."""
+    keys = ("consensus/q_violations", "consensus/violations", "step_scale")
+    found = [(0.0, 0.0, 1.0), (0.0, 1.0, 0.64), (0.0, 2.0, 1.0), (1.0, 1.0, 0.8)]
+    rows = [{"warmup": 1.0}, *(dict(zip(keys, row, strict=True)) for row in found)]
+    assert broken(rows) == (4, 1, 3, 2)
+    assert broken([{key: value for key, value in rows[2].items() if key != keys[2]}]) == (
+        1,
+        0,
+        1,
+        0,
+    )
+    assert broken([]) == (0, 0, 0, 0)
 
 
 def test_what_a_run_is_expected_to_take():

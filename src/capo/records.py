@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,3 +207,25 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+class Broken(NamedTuple):
+    """In how many generations Theorem 1 failed, of those with several experts."""
+
+    generations: int
+    pool: int
+    network: int
+    shortened: int
+    """Those of the network whose step the line search had shortened: it gains less, as it must."""
+
+
+def broken(rows: Sequence[Mapping[str, Any]]) -> Broken:
+    """Counted from the rows of a run."""
+    wide = [row for row in rows if "consensus/violations" in row]
+    network = [row for row in wide if number(row["consensus/violations"]) > 0]
+    return Broken(
+        len(wide),
+        sum(number(row["consensus/q_violations"]) > 0 for row in wide),
+        len(network),
+        sum(number(row.get("step_scale")) < 1 for row in network),
+    )

@@ -231,13 +231,13 @@ def _processes(env: "VectorEnv") -> str:
 
 def _theorem(rows: list[dict[str, Any]]) -> str:
     """How often Theorem 1 failed; nothing for a run that never had several experts."""
-    wide = [row for row in rows if "consensus/violations" in row]
-    if not wide:
+    from capo.records import broken
+
+    found = broken(rows)
+    if not found.generations:
         return ""
-    pool, network = (
-        sum(row[f"consensus/{name}"] > 0 for row in wide) for name in ("q_violations", "violations")
-    )
+    shortened = f", {found.shortened} of them by a step that the line search shortened"
     return (
-        f"Theorem 1 in {len(wide)} generations with several experts: "
-        f"the pool broke it {pool} times, the network {network} times"
+        f"Theorem 1 in {found.generations} generations with several experts: the pool broke it "
+        f"{found.pool} times, the network {found.network} times{shortened * (found.shortened > 0)}"
     )

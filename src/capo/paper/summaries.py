@@ -11,7 +11,7 @@ import safetensors
 from capo.config import Config, UsageError
 from capo.files import parse_json, write_atomic
 from capo.methods import RULES, method_of
-from capo.records import Record, number, read
+from capo.records import Record, broken, number, read
 
 POINTS = 100
 """Most points of a learning curve that are kept."""
@@ -107,16 +107,14 @@ def _digits(value: Any) -> float:
 def _totals(record: Record) -> dict[str, float]:
     """Counted from the rows of the run, and from its model."""
     config, rows = Config.from_dict(record.config), record.rows
-    wide = [row for row in rows if "consensus/violations" in row]
     found = {
         "frames": record.steps,
         "generations": len(rows),
         "gradient_steps": gradient_steps(rows, config),
         "parameters": _parameters(record.path / "model.safetensors"),
-        "wide_generations": len(wide),
     }
-    for name in ("q_violations", "violations"):
-        found[name] = sum(number(row[f"consensus/{name}"]) > 0 for row in wide)
+    keys = ("wide_generations", "q_violations", "violations", "shortened_violations")
+    found |= dict(zip(keys, broken(rows), strict=True))
     spent = {key: sum(number(row.get(key)) for row in rows) for key in TIMES}
     found |= {"seconds": sum(spent.values()), **spent}
     return {key: _digits(value) for key, value in found.items()}
