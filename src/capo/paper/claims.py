@@ -246,7 +246,9 @@ def _theorem(_: Selection, results: Results) -> Verdict:
     said = [f"broken by the pool in {_share(wide, 'q_violations')} generations ({len(wide)} runs)"]
     said += [f"by the network made of it in {_share(merged, 'violations')}"] if merged else []
     shortened = sum(run.totals.get("shortened_violations", 0) for run in merged)
-    said += [f"{shortened:.0f} of them where the line search shortened the step"] * (shortened > 0)
+    every = shortened == sum(run.totals.get("violations", 0) for run in merged)
+    many = "all" if every else f"{shortened:.0f}"
+    said += [f"{many} of them where the line search shortened the step"] * (shortened > 0)
     said += [f"by the expert of Best-of-K in {_share(picked, 'violations')}"] if picked else []
     broken = any(run.totals.get("q_violations") for run in wide)
     return Verdict(FAILS if broken else HOLDS, ", ".join(said))
