@@ -19,7 +19,7 @@ RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 NAMES = (
     *("main", "curves", "compute", "depth", "fisher-epochs"),
-    *("correlation", "waste", "attribution"),
+    *("correlation", "waste", "carry", "attribution"),
 )
 """What `make reproduce` asks for, and what comes with it. Not the time: `make bench` has that."""
 WHOLE = Selection()
