@@ -452,7 +452,7 @@ def test_a_change_is_judged_seed_by_seed():
 
 
 def test_the_two_of_a_contrast_differ_in_one_thing():
-    for contrast in EXPERIMENTS["attribution"].contrasts:
+    for contrast in (*EXPERIMENTS["attribution"].contrasts, *EXPERIMENTS["carry"].contrasts):
         after, before = (dict(each.changes) for each in (contrast.after, contrast.before))
         changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
         several = contrast.after.algo != contrast.before.algo

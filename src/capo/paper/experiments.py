@@ -46,6 +46,7 @@ OVER_PPO = tuple(Contrast(Variant(algo), Variant("ppo")) for algo in ALGOS[1:])
 METHODS = tuple(Variant(algo) for algo in ALGOS)
 DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
 WIDE = ("capo-avg", "capo")
+CARRIES = _sweep(WIDE, "carry", "{}", ("incumbent", "reset", "best", "average"))
 BY_SETTING: tuple[tuple[str, ...], str, tuple[Measure, ...]] = (
     ("env", "algo"),
     "setting",
@@ -209,9 +210,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Table 8",
             "Adam's moments for the next generation's experts.",
             (HOPPER, WALKER, ANT),
-            _sweep(WIDE, "carry", "{}", ("incumbent", "reset", "best", "average")),
+            CARRIES,
             3,
             _ablation("Final return by carry", "carry"),
+            contrasts=tuple(
+                Contrast(after, before)
+                for before, *others in (CARRIES[:4], CARRIES[4:])
+                for after in others
+            ),
         ),
         Experiment(
             "width",
