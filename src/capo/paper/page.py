@@ -94,7 +94,7 @@ def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> s
         parts.append(f"other sizes than the paper's ({sizes})")
     if chosen.brief:
         parts.append(
-            "of each experiment one task, and of what is swept the usual and the last value"
+            "of each experiment one task, and of what is swept the usual value and one other"
         )
     return "; ".join(parts) + "."
 

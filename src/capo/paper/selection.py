@@ -28,7 +28,7 @@ class Selection(NamedTuple):
     sizes: tuple[tuple[str, Any], ...] = ()
     """Other sizes than the paper's, for a trial."""
     brief: bool = False
-    """Only one task, and of a method's variants only the usual and the last."""
+    """Only one task, and of all variants only the usual ones and the last."""
 
     def narrowed(self, **given: Any) -> "Selection":
         """With what was asked for in place of the tier's or the paper's."""
@@ -142,8 +142,7 @@ def variants_of(experiment: Experiment, chosen: Selection) -> tuple[Variant, ...
     """The experiment's variants of the methods that were asked for."""
     found = [v for v in experiment.variants if chosen.algos is None or v.algo in chosen.algos]
     if chosen.brief:
-        last = {variant.algo: variant for variant in found}
-        found = [v for v in found if _usual(v) or v == last[v.algo]]
+        found = [v for v in found if _usual(v) or v == found[-1]]
     return tuple(found)
 
 
