@@ -502,7 +502,7 @@ def test_a_page_of_nothing_and_in_another_order():
     assert "data:image" not in found
     assert '<p class="lead">0 of 336 runs; the paper&#x27;s lengths' in found
     trial = made_page(["main"], Selection.of_tier("smoke"))
-    assert "640 steps each; 1 seed; preset default; other sizes" in trial
+    assert "2.56k steps each; 1 seed; preset default; other sizes" in trial
 
 
 def test_origins_name_all_versions_and_the_first_and_last_day():

@@ -86,7 +86,9 @@ def test_a_trial_is_small_and_goes_through_everything():
     assert {run.config.algo for run in trial} == {run.config.algo for run in runs_of(names, FULL)}
     for name, experiment in EXPERIMENTS.items():
         found = {run.name for run in runs_of([name], SMOKE)}
-        assert any("__640__minibatches=2__num_envs=2__num_steps=32__hidden=8__" in x for x in found)
+        assert any(
+            "__2.56k__minibatches=2__num_envs=2__num_steps=128__hidden=8__" in x for x in found
+        )
         swept = any(variant.changes for variant in experiment.variants)
         assert len(found) > len({run.split("__")[1] for run in found}) or not swept
     asked = SMOKE.narrowed(envs=(HOPPER, ANT))
@@ -354,7 +356,7 @@ def test_runs_are_ordinary_run_folders(smoked):
     found = store.results()[run.name]
     text = (store.folder(run) / "metrics.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
-    assert found.totals["frames"] == rows[-1]["steps"] == 640
+    assert found.totals["frames"] == rows[-1]["steps"] == 2560
     steps = len(rows) * run.config.epochs * run.config.minibatches
     assert found.totals["gradient_steps"] == steps
     assert found.curve["steps"] == [row["steps"] for row in rows if row["return"] is not None]
@@ -380,6 +382,20 @@ def test_tables_can_be_written_again_from_the_summaries_alone(smoked, tmp_path):
 
 
 @pytest.mark.slow
+def test_everything_can_be_tried(tmp_path):
+    """All experiments, tiny: none fails, and each has its tables and its figure."""
+    done = capo("reproduce", "all", "--tier", "smoke", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(Store(tmp_path / "out").results()) == {
+        r.name for r in runs_of([*EXPERIMENTS], SMOKE)
+    }
+    there = {path.name for path in (tmp_path / "out").iterdir()}
+    for name, experiment in EXPERIMENTS.items():
+        assert {f"{name}.md", f"{name}.csv"} <= there
+        assert f"{name}.png" in there or not experiment.figure
+
+
+@pytest.mark.slow
 def test_a_dry_run_says_how_long_it_would_take_and_writes_nothing(tmp_path):
     done = capo("reproduce", "depth", "--seeds", "1", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -394,7 +410,7 @@ def test_a_dry_run_says_how_long_it_would_take_and_writes_nothing(tmp_path):
 @pytest.mark.slow
 def test_interrupted_and_started_again_it_goes_on(tmp_path):
     """Stopped by SIGINT in the middle of its runs; what they come to is what they would have."""
-    words = [*SMALL, "--steps", "64000"]
+    words = [*SMALL, "--steps", "256k"]
     whole = capo(*words, cwd=_folder(tmp_path, "whole"))
     assert whole.returncode == 0, whole.stderr
     folder = _folder(tmp_path, "cut")

@@ -11,9 +11,9 @@ from capo.methods import resolve
 from capo.paper.design import Experiment, Variant
 from capo.paper.experiments import CHEETAH, EXPERIMENTS, paper_steps
 
-SMOKE_SIZES = {"num_envs": 2, "num_steps": 32, "minibatches": 2, "hidden": (8,)}
-"""As small as a run can be that still goes through everything."""
-SMOKE_STEPS, SHORT_STEPS = 640, 200_000
+SMOKE_SIZES = {"num_envs": 2, "num_steps": 128, "minibatches": 2, "hidden": (8,)}
+"""As small as a run can be that still goes through everything, to the end of an episode."""
+SMOKE_STEPS, SHORT_STEPS = 2560, 200_000
 NOT_IN_THE_NAME = {"env_id", "algo", "seed", "total_steps", "preset", "backend", "workers"}
 
 
