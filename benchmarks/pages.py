@@ -18,8 +18,15 @@ from marks import ROOT, fill
 RESULTS, PICTURE = ROOT / "results", ROOT / "docs" / "learning.png"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 NAMES = (
-    *("main", "curves", "compute", "depth", "fisher-epochs"),
-    *("correlation", "waste", "carry", "attribution"),
+    "main",
+    "curves",
+    "compute",
+    "depth",
+    "fisher-epochs",
+    "correlation",
+    "waste",
+    "carry",
+    "attribution",
 )
 """What `make reproduce` asks for, and what comes with it. Not the time: `make bench` has that."""
 WHOLE = Selection()

@@ -10,7 +10,7 @@ from capo.paper.gathering import Shown, gather, runs_shown
 from capo.paper.sections import sections
 from capo.paper.selection import Selection, runs_of
 from capo.paper.summaries import Summary
-from capo.paper.tables import NOT_RUN, Results, to_csv, to_markdown
+from capo.paper.tables import NOT_RUN, Progress, Results, to_csv, to_markdown
 from capo.webpage import made_with, render
 
 TITLE = "The paper's experiments, run again"
@@ -81,10 +81,9 @@ def page(
 def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> str:
     """How many runs there are, of how many, and what was chosen."""
     wanted = {run.name for run in runs_of(names, chosen)}
-    there = sum(run.name in wanted for run in runs)
-    others = len(runs) - there
-    parts = [f"{there} of {count(len(wanted), 'run')}"]
-    parts += [f"{others} more with other seeds or lengths"] if others else []
+    done = Progress.of({run.name for run in runs}, wanted)
+    parts = [f"{done.done} of {count(done.wanted, 'run')}"]
+    parts += [f"{done.others} more with other seeds or lengths"] if done.others else []
     steps = f"{compact(chosen.steps)} steps each" if chosen.steps else "the paper's lengths"
     seeds = count(chosen.seeds, "seed") if chosen.seeds else "the paper's seeds"
     parts += [steps, seeds, f"preset {chosen.preset}"]

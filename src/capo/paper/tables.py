@@ -194,6 +194,11 @@ class Progress(NamedTuple):
     others: int
     """With more seeds, or of another length."""
 
+    @staticmethod
+    def of(found: set[str], wanted: set[str]) -> "Progress":
+        """From the names of the runs there are, and of those it has."""
+        return Progress(len(found & wanted), len(wanted), len(found - wanted))
+
     def __str__(self) -> str:
         said = f"{self.done} of {count(self.wanted, 'run')}"
         return f"{said} and {self.others} more" if self.others else said
@@ -208,8 +213,7 @@ def progress(experiment: Experiment, chosen: Selection, results: Results) -> Pro
     """Of the runs that its tables are made from."""
     cells = [(e, v) for e in envs_of(experiment, chosen) for v in variants_of(experiment, chosen)]
     found = {run.name for cell in cells for run in summaries_of(experiment, *cell, chosen, results)}
-    wanted = {run.name for run in runs_of([experiment.name], chosen)}
-    return Progress(len(found & wanted), len(wanted), len(found - wanted))
+    return Progress.of(found, {run.name for run in runs_of([experiment.name], chosen)})
 
 
 def apart(env_id: str, found: list[Summary], measure: Measure) -> str:
