@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow test-peers test-browser lint format docs docs-serve reproduce results spaces faults \
+.PHONY: train test test-slow test-peers test-browser lint format layers build docs docs-serve reproduce search results spaces faults \
   bench bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -11,11 +11,11 @@ train: .venv/.installed
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-# The tests that learn for a while: every method on the probes, CartPole, a picture, the examples.
+# Slow tests: every method on the probe environments, CartPole, image observations, the examples.
 test-slow: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
-# The tests that need other projects. The version of PyTorch is one whose plain CPU build is small.
+# Tests against other projects. This version of PyTorch has a small CPU build.
 test-peers: .venv/.installed-peers
 	$(BIN)/python -m pytest tests/peers
 
@@ -27,12 +27,25 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python docs/layers.py --check
 
 format: .venv/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The site, into site/; a broken link, an unknown name or a page that nothing leads to is an error.
+# docs/layers.svg, from the imports.
+layers: .venv/.installed-dev
+	$(BIN)/python docs/layers.py
+
+# Wheel and sdist in dist/; the wheel is tested in an empty environment outside the checkout.
+build: .venv/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python .ci/package.py dist
+
+# The documentation in site/; a broken link, an unknown name or an unreachable page is an error.
 docs: .venv/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "built: site/index.html"
@@ -40,7 +53,7 @@ docs: .venv/.installed-docs
 docs-serve: .venv/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-# The runs of docs/results.md that results/ does not have: all of them take about six hours on two cores.
+# Trains the missing runs of docs/results.md: all of them take about six hours on two cores.
 THREE := HalfCheetah-v4 Hopper-v4 Walker2d-v4
 FOUR := ppo trpo capo-avg capo
 reproduce: .venv/.installed-dev
@@ -50,30 +63,35 @@ reproduce: .venv/.installed-dev
 	$(BIN)/capo reproduce main --envs Ant-v4 --algos $(FOUR) --seeds 3 --out results
 	$(BIN)/capo reproduce carry --envs Ant-v4 --algos capo-avg --out results
 	$(BIN)/capo reproduce main --envs Humanoid-v4 --algos $(FOUR) --seeds 1 --steps 1M --out results
-	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python -m benchmarks.write_results
 
-# What is made from results/: its tables, docs/results.md, the README's table and picture.
+# The runs of docs/why-it-works.md that results/ does not have: 264 in all, about eleven hours on two cores.
+search: .venv/.installed-dev
+	$(BIN)/capo reproduce search --out results
+	$(BIN)/python -m benchmarks.write_results
+
+# Tables and pictures from the runs in results/, in results/, docs/results.md and the README.
 results: .venv/.installed-dev
-	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python -m benchmarks.write_results
 
 # 56 runs of 100k to 500k steps: about an hour on two cores.
 spaces: .venv/.installed-spaces
-	$(BIN)/python benchmarks/spaces.py
+	$(BIN)/python -m benchmarks.action_spaces
 
 # Kills, signals, full disks, damaged files, broken environments, NaN, a soak: 40 minutes on two cores.
 faults: .venv/.installed-dev
-	$(BIN)/python benchmarks/reliability.py
+	PYTHONPATH=tests $(BIN)/python -m support.faults
 
-# Seconds a generation beside Stable-Baselines3, SBX and SB3-contrib: an hour on two cores,
-# which should have nothing else to do.
+# Seconds per generation compared with Stable-Baselines3, SBX and SB3-contrib: an hour on two
+# otherwise idle cores.
 bench: .venv/.installed-bench
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.speed
 
 bench-diagnostics: .venv/.installed-dev
-	$(BIN)/python benchmarks/cost.py
+	$(BIN)/python -m benchmarks.diagnostics_cost
 
 bench-acting: .venv/.installed-dev
-	$(BIN)/python benchmarks/acting.py
+	$(BIN)/python -m benchmarks.acting
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -84,7 +102,7 @@ bench-acting: .venv/.installed-dev
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml | .venv/bin/python
-	@echo "installing capo and what its tests need into .venv"
+	@echo "installing capo and its development tools into .venv"
 	@$(PIP) --editable '.[dev,envpool,play]'
 	@touch $@ .venv/.installed
 
@@ -104,7 +122,7 @@ bench-acting: .venv/.installed-dev
 	@touch $@
 
 .venv/.installed-docs: .venv/.installed
-	@echo "installing what the site is built with into .venv"
+	@echo "installing the documentation tools into .venv"
 	@$(PIP) --editable '.[docs]'
 	@touch $@
 

@@ -1,6 +1,6 @@
-"""What acting costs beside the physics: the NumPy forward pass against a jitted call.
+"""The time to choose an action, with NumPy and with a jitted call, and the time of the physics.
 
-python benchmarks/acting.py
+python -m benchmarks.acting
 """
 
 import statistics
@@ -11,18 +11,18 @@ import jax
 import numpy as np
 
 from capo.config import Config
-from capo.envs import make, to_env
-from capo.methods import resolve
-from capo.registry import choose_backend
+from capo.core.families import to_env
+from capo.envs.backends import choose_backend, make
+from capo.methods import settle
 from capo.rollout import Collector, collect
-from capo.update import init
+from capo.state import init
 
 ENVS = ("HalfCheetah-v4", "Hopper-v4", "Ant-v4", "Humanoid-v4")
 REPEATS = 15
 
 
 def microseconds(calls: list[Callable[[], object]], times: int = 200) -> list[float]:
-    """Median time of each call, measured in turns so that a busy machine is fair to all."""
+    """Median time of each call; the calls take turns, so that other load affects all equally."""
     found: list[list[float]] = [[] for _ in calls]
     for _ in range(REPEATS):
         for call, seen in zip(calls, found, strict=True):
@@ -34,7 +34,7 @@ def microseconds(calls: list[Callable[[], object]], times: int = 200) -> list[fl
 
 
 def row(env_id: str) -> str:
-    config = resolve(Config(env_id, algo="ppo"))
+    config = settle(Config(env_id, algo="ppo"))
     env = make(env_id, config.num_envs, 1)
     state = init(config, env.observation_space, env.action_space)
     rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def row(env_id: str) -> str:
 
 def main() -> None:
     print("Microseconds for 8 environments, medians of 15 repeats of 200 calls:\n")
-    print("| | NumPy forward | jitted forward | acting, all of it | physics |")
+    print("| | NumPy forward | jitted forward | acting, total | physics |")
     print("|---|---:|---:|---:|---:|")
     for env_id in ENVS:
         print(row(env_id), flush=True)

@@ -1,4 +1,4 @@
-"""A new aggregation is a function of the experts and a row of the table."""
+"""A new aggregation: a function of the experts, and a row in the table of methods."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Train CAPO on CartPole until it balances, save it, load it and see how well it does."""
+"""Train CAPO on CartPole, stop at a return of 200, then save, load and evaluate the policy."""
 
 from capo import CAPO, StopOnReturn
 

@@ -1,6 +1,6 @@
-"""How much of an update is signal, for a policy of one's own: no training loop, no capo network.
+"""Signal and waste of an update of your own policy, without capo's networks or training loop.
 
-A policy gradient step and a natural gradient step of the same KL, on the same batch.
+Compares a policy gradient step and a natural gradient step of the same KL on the same batch.
 """
 
 import jax
@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from capo.families import Categorical
-from capo.fisher import Experience, Geometry, decompose
+from capo.core.families import Categorical
+from capo.core.fisher import Experience, Geometry, decompose
 
 FAMILY = Categorical(3)  # three actions; the network outputs their logits
 
 
 def logits(params, obs):
-    """Any function of parameters and observations will do."""
+    """The network: any function of parameters and observations."""
     return jnp.tanh(obs @ params["w"]) @ params["head"]
 
 

@@ -1,12 +1,15 @@
-"""Two host devices and the critic's, checked shapes, one store of compiled programs for all."""
+"""Three host devices, checked array shapes, one cache of compiled programs for all tests."""
 
+import importlib
 import os
 
 import jax
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("capo", "typecheck.checked")
+pytest.register_assert_rewrite("support")
+importlib.import_module("support.typecheck")  # the hook looks it up in its package
+install_import_hook("capo", "support.typecheck.checked")
 jax.config.update("jax_num_cpu_devices", 3)
 
 

@@ -1,4 +1,4 @@
-"""The classes: the gestures of Stable-Baselines3 over the same loop."""
+"""The classes with the API of Stable-Baselines3."""
 
 import json
 import subprocess
@@ -15,22 +15,16 @@ from capo import (
     UsageError,
     generations,
 )
-from capo.envs import EnvError
-from capo.learner import Algorithm
+from capo.algorithms import Algorithm
+from capo.errors import EnvError
 from capo.methods import METHODS
-from probes import Target, but_slow, small, vector
-from test_consensus import same
-
-FIELDS = {
-    name: value
-    for name, value in small().to_dict().items()
-    if name not in ("env_id", "algo", "seed", "network", "total_steps")
-}
-BATCH = 64
+from support.equality import same
+from support.learners import BATCH, learn, learner
+from support.probes import Target, but_slow, small, vector
 
 
 class Seen(gym.Env):
-    """Target's pay, seen in two parts, one of them an image's worth of nothing."""
+    """The rewards of Target, with a dictionary of two observations."""
 
     observation_space = gym.spaces.Dict(
         {"flag": gym.spaces.Discrete(2), "side": gym.spaces.Box(-1, 1, (1,), np.float32)}
@@ -53,7 +47,7 @@ class Seen(gym.Env):
 
 
 class Picture(gym.ObservationWrapper):
-    """Target seen as a 5 × 5 image, bright on the left or on the right."""
+    """Target with a 5 × 5 image as the observation, bright on the left or on the right."""
 
     observation_space = gym.spaces.Box(0, 255, (5, 5, 1), np.uint8)
 
@@ -63,14 +57,6 @@ class Picture(gym.ObservationWrapper):
         return image
 
 
-def learner(cls=PPO, env=Target, policy="MlpPolicy", **changes):
-    return cls(policy, env, seed=1, **{**FIELDS, **changes})
-
-
-def learn(steps=2, cls=PPO, **changes):
-    return learner(cls, **changes).learn(steps * BATCH, progress_bar=False)
-
-
 def test_there_is_a_class_for_every_method():
     classes = Algorithm.__subclasses__()
     assert {kind.algo for kind in classes} == set(METHODS)
@@ -78,7 +64,7 @@ def test_there_is_a_class_for_every_method():
 
 
 @pytest.mark.parametrize("cls", but_slow([PPO, CAPO], PPO))
-def test_learning_is_the_loop(cls):
+def test_learn_equals_the_loop(cls):
     model = learn(4, cls)
     config = small(cls.algo, total_steps=4 * BATCH)
     last = list(generations(config, vector(Target, seed=1)))[-1]
@@ -87,9 +73,9 @@ def test_learning_is_the_loop(cls):
 
 
 @pytest.mark.parametrize("cls", but_slow([PPO, CAPO], CAPO))
-def test_learning_again_goes_on(cls):
-    """With a constant learning rate, two calls are one; the warmup ends in the first."""
-    options = {"anneal_lr": False, "warmup": 0.25 if cls is CAPO else 0.0}
+def test_learning_again_continues(cls):
+    """With a constant learning rate, two calls equal one; the warmup ends in the first."""
+    options = {"schedule": "constant", "warmup": 0.25 if cls is CAPO else 0.0}
     whole = learn(4, cls, **options)
     halves = learner(cls, **{**options, "warmup": options["warmup"] * 2})
     for _ in range(2):
@@ -99,8 +85,8 @@ def test_learning_again_goes_on(cls):
     np.testing.assert_equal(whole.model.obs_stats, halves.model.obs_stats)
 
 
-def test_evaluating_between_changes_nothing_where_environments_can_be_made():
-    one, two = learner(anneal_lr=False), learner(anneal_lr=False)
+def test_an_evaluation_in_its_own_environments_does_not_change_learning():
+    one, two = learner(schedule="constant"), learner(schedule="constant")
     one.learn(2 * BATCH, progress_bar=False)
     two.learn(2 * BATCH, progress_bar=False)
     result = two.evaluate(7)
@@ -110,7 +96,7 @@ def test_evaluating_between_changes_nothing_where_environments_can_be_made():
     assert same(one.policy, two.policy)
 
 
-def test_a_single_environment_is_learned_in_and_evaluated():
+def test_a_single_environment_is_used_for_learning_and_evaluation():
     model = learn(2, env=Target(), num_envs=1, num_steps=64)
     assert (model.config.num_envs, model.config.env_id) == (1, "Target")
     assert len(model.evaluate(3).returns) == 3
@@ -183,13 +169,13 @@ def test_a_loaded_model_acts_as_the_saved_one_in_a_new_process(env, policy, chan
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [PPO, CAPO])
-def test_a_small_picture_is_learned_from(cls):
-    """Half of what is seen is the best action; a blind policy gets −0.25 at best."""
+def test_a_policy_learns_from_images(cls):
+    """The best action is half the observation; without the image −0.25 is the best return."""
     model = learn(30, cls, env=lambda: Picture(Target()), policy="CnnPolicy", hidden=(16,))
     assert model.evaluate(40).mean > -0.05
 
 
-def test_going_on_after_loading(tmp_path):
+def test_learning_continues_after_loading(tmp_path):
     model = learn(3)
     model.save(tmp_path / "model.safetensors")
     loaded = PPO.load(tmp_path / "model.safetensors", env=Target)
@@ -228,7 +214,7 @@ def test_another_environment_must_fit(tmp_path):
         ({"env": Target(), "num_envs": 4}, "num_envs is 4, but 1 environments came in"),
     ],
 )
-def test_mistakes_are_told(arguments, message):
+def test_wrong_arguments_are_errors(arguments, message):
     with pytest.raises(UsageError, match=message):
         learner(**arguments)
 
@@ -243,7 +229,7 @@ def test_too_few_steps_are_refused_and_change_nothing():
 
 
 class Tripping(Target):
-    """An endless episode that fails once, in the middle of the second batch."""
+    """An endless episode that raises once, in the middle of the second batch."""
 
     length = 10**9
     steps = resets = 0
@@ -259,7 +245,7 @@ class Tripping(Target):
         return super().step(action)
 
 
-def test_after_an_error_episodes_begin_anew():
+def test_after_an_error_episodes_start_over():
     env = Tripping()
     model = learner(env=env, num_envs=1, num_steps=64)
     with pytest.raises(EnvError, match="tripped"):
@@ -281,7 +267,7 @@ def test_a_task_that_has_changed_is_noticed_when_learning(tmp_path):
     del gym.registry["Changing-v0"]
 
 
-def test_a_run_folder_is_left(tmp_path, capsys):
+def test_learn_writes_a_run_folder(tmp_path, capsys):
     model = learner().learn(3 * BATCH, run_dir=tmp_path / "run")
     rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(row)["steps"] for row in rows] == [64, 128, 192]

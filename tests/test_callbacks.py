@@ -1,4 +1,4 @@
-"""What may look on: it sees every generation, may end the run, and loses nothing if it fails."""
+"""Callbacks see every generation, may end the run, and lose nothing if they raise."""
 
 import json
 import math
@@ -6,9 +6,9 @@ import math
 import pytest
 
 from capo import CheckpointCallback, EvalCallback, Model, StopOnReturn, UsageError
-from probes import Target
-from test_algorithms import BATCH, learner
-from test_consensus import same
+from support.equality import same
+from support.learners import BATCH, learner
+from support.probes import Target
 
 
 def test_a_callback_sees_every_generation_and_may_stop():
@@ -54,7 +54,7 @@ def test_an_evaluation_needs_environments_of_its_own():
         model.learn(BATCH, callback=EvalCallback(), progress_bar=False)
 
 
-def test_checkpoints_are_kept_to_a_number(tmp_path):
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
     saving = CheckpointCallback(tmp_path, every=2, keep=2)
     model = learner().learn(7 * BATCH, callback=saving, progress_bar=False)
     names = [f"model_{n * BATCH}.safetensors" for n in (6, 7)]

@@ -1,4 +1,4 @@
-"""Nothing is shown that was not executed: examples, code on the pages, commands, links.
+"""Examples, code on the pages, commands and links of the documentation work.
 
 A comment on the line before a block says that it does not run here: `<!-- not run: why -->`, or
 `<!-- needs: package -->`, which runs where the package is. Such blocks are skipped by name.
@@ -17,9 +17,10 @@ from typing import NamedTuple
 import pytest
 
 import capo
-from capo import METHODS, Config, cli
-from capo.config import flag
-from probes import but_slow
+from capo import METHODS, Config
+from capo.cli import main as cli
+from capo.errors import flag
+from support.probes import but_slow
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -72,7 +73,7 @@ def why_not(mark):
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A working folder to write to, and a table of methods to add to."""
+    """A temporary working folder, and a copy of the table of methods."""
     monkeypatch.chdir(tmp_path)
     methods = dict(METHODS)
     yield
@@ -102,7 +103,7 @@ RUN = [page for page, found in PYTHON.items() if found]
 
 @pytest.mark.parametrize("page", but_slow(RUN, *(set(RUN) - {*LONG})))
 def test_python_on_the_page_runs(page, elsewhere):
-    """The blocks of a page go on from each other."""
+    """The blocks of a page share their variables."""
     namespace = {"__name__": "page"}
     for block in PYTHON[page]:
         if not block.skipped:
@@ -132,7 +133,7 @@ CAPO = [(page, shlex.join(words)) for page, words in commands() if words[:1] == 
 
 @pytest.mark.parametrize(("page", "command"), CAPO)
 def test_commands_are_understood(page, command, monkeypatch, capsys):
-    """As far as the command line reads them; nothing is trained."""
+    """They are parsed, not run."""
     monkeypatch.setattr(cli, "_run", lambda call: 0)
     try:
         assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
@@ -159,8 +160,8 @@ def test_extras_exist():
     assert set(told) == set(project["optional-dependencies"]), "the table of extras"
 
 
-def test_the_names_of_others_are_matched_by_names_that_exist():
-    """The second column of the tables for those who come from elsewhere."""
+def test_names_in_the_migration_tables_exist():
+    """In the second column of the tables for users of other libraries."""
     fields = {field.name for field in dataclasses.fields(Config)}
     flags = {flag(field) for field in fields} | {
         f"--no-{field.replace('_', '-')}" for field in fields
@@ -181,10 +182,16 @@ def test_the_classes_of_the_methods_are_named_right():
 
 
 def anchors(page):
-    """What GitHub and the site make of a page's headings."""
+    """The anchors that GitHub and the site make of a page's headings."""
     text = FENCE.sub("", page.read_text())
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_that_name_a_file_lead_to_it(page):
+    for named, link in re.findall(r"\[`([\w./]+\.(?:py|json))`\]\(([^)#]+)", page.read_text()):
+        assert f"/{link}".endswith(f"/{named}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

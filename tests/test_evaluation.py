@@ -1,4 +1,4 @@
-"""Evaluation counts whole episodes and favours none."""
+"""Evaluation counts whole episodes, without a bias to short ones."""
 
 import math
 
@@ -9,11 +9,11 @@ import pytest
 from capo import Evaluation, evaluate
 from capo.evaluation import play
 from capo.model import blank_model
-from probes import Probe, small, vector
+from support.probes import Probe, small, vector
 
 
 class Uneven(Probe):
-    """Copies with an even seed play 1 step, the others 10; every step pays 1."""
+    """Episodes of 1 step with an even seed, otherwise of 10; every step has reward 1."""
 
     def reset(self, *, seed=None, options=None):
         if seed is not None:
@@ -21,8 +21,8 @@ class Uneven(Probe):
         return super().reset(seed=seed)
 
 
-def test_each_environment_plays_its_share():
-    """Taking the first ten episodes to end would find almost only short ones."""
+def test_each_environment_plays_equally_many_episodes():
+    """The first ten episodes to end would be almost only short ones."""
     model = blank_model(small("ppo"), Probe.observation_space, Probe.action_space)
     result = play(model, vector(Uneven), 10, True, np.random.default_rng(0))
     assert sorted(result.lengths) == [1] * 5 + [10] * 5 or sorted(result.lengths) == (

@@ -1,4 +1,4 @@
-"""A saved model is the same model, in another process too, and a bad file is refused."""
+"""A loaded model equals the saved one, also in another process; a bad file is refused."""
 
 import json
 import subprocess
@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from capo import Model, UsageError, generations
-from capo.model import FORMAT, SCHEMA, blank_model
-from capo.spaces import space_from_json, space_to_json
-from capo.tensors import named, unpack
-from hostile import pack
-from probes import Target, small, vector
-from test_consensus import same
+from capo.model import blank_model
+from capo.storage.spaces import space_from_json, space_to_json
+from capo.storage.tensors import named_leaves
+from support.equality import same
+from support.hostile_files import pack, unpack
+from support.probes import Target, small, vector
 
 OLD = Path(__file__).parent / "data" / "model-schema-1.safetensors"
-"""What `save` wrote before there were digests: a PPO on CartPole-v1 with four hidden units."""
+"""A model of schema 1, without digests: PPO on CartPole-v1 with four hidden units."""
 
 SPACES = [
     gym.spaces.Box(-1, 1, (2,)),
@@ -53,7 +53,7 @@ def test_spaces_survive_json(space):
     assert len(text) < 300, "equal bounds are one number"
 
 
-def test_a_model_of_the_first_schema_still_loads_and_acts_as_it_did():
+def test_a_model_of_the_first_schema_still_loads():
     model = Model.load(OLD)
     obs = np.array([[0.01 * i, -0.3 * i, 0.02 * i - 0.1, 0.4 * i - 1] for i in range(8)])
     np.testing.assert_array_equal(model.act(obs), [0, 0, 0, 1, 1, 1, 1, 1])
@@ -63,8 +63,8 @@ def test_a_model_of_the_first_schema_still_loads_and_acts_as_it_did():
     np.testing.assert_allclose(logits, [[0.3463087, -0.3665792]], rtol=1e-5)
 
 
-def test_a_model_is_sealed(trained, tmp_path):
-    """A bit of any array, or a digit of the configuration, cannot change unnoticed."""
+def test_a_changed_file_is_refused(trained, tmp_path):
+    """A changed bit of any array, or digit of the configuration, is detected."""
     good, bad = tmp_path / "m.safetensors", tmp_path / "bad.safetensors"
     trained.save(good)
     content = good.read_bytes()
@@ -73,12 +73,12 @@ def test_a_model_is_sealed(trained, tmp_path):
     for edited in (bytes(swapped), content.replace(b'\\"gamma\\": 0.9', b'\\"gamma\\": 0.8')):
         assert edited != content
         bad.write_bytes(edited)
-        with pytest.raises(UsageError, match=r"bad\.safetensors .* its digest does not fit"):
+        with pytest.raises(UsageError, match=r"bad\.safetensors .* its digest does not match"):
             Model.load(bad)
 
 
 @pytest.mark.parametrize("space", SEEN[:2] + SEEN[4:], ids=str)
-def test_what_was_observed_is_saved_and_loaded(space, tmp_path):
+def test_observation_statistics_are_saved_and_loaded(space, tmp_path):
     model = blank_model(small("ppo"), space, SPACES[2])
     model.save(tmp_path / "m.safetensors")
     loaded = Model.load(tmp_path / "m.safetensors")
@@ -86,7 +86,7 @@ def test_what_was_observed_is_saved_and_loaded(space, tmp_path):
     assert same((loaded.policy, loaded.critic), (model.policy, model.critic))
 
 
-def test_networks_in_double_precision_stay_so(tmp_path):
+def test_networks_in_float64_stay_so(tmp_path):
     with jax.enable_x64(True):
         model = blank_model(small("ppo"), *SPACES[:2])
     model.save(tmp_path / "m.safetensors")
@@ -97,12 +97,12 @@ def test_networks_in_double_precision_stay_so(tmp_path):
 def test_arrays_that_are_not_numbers_are_refused(trained, tmp_path):
     path = tmp_path / "m.safetensors"
     trained.save(path)
-    header, arrays = unpack(path, FORMAT, SCHEMA)
+    header, arrays = unpack(path)
     for name, value, complaint in (
-        ("policy.net.biases.0", np.nan, "policy.net.biases.0 holds what is not a finite number"),
+        ("policy.net.biases.0", np.nan, "policy.net.biases.0 is not finite"),
         ("return_stats.var", -1.0, "a variance is below 0"),
     ):
-        assert set(named(trained._arrays())) == set(arrays)
+        assert set(named_leaves(trained._arrays())) == set(arrays)
         path.write_bytes(pack({**arrays, name: np.full_like(arrays[name], value)}, header))
         with pytest.raises(UsageError, match=f"damaged or was edited: {complaint}"):
             Model.load(path)
@@ -164,7 +164,7 @@ def damaged(path):
     yield "another size", bytes(data).replace(b'\\"hidden\\": [16]', b'\\"hidden\\": [17]')
 
 
-def test_other_files_are_refused_by_name(trained, tmp_path):
+def test_other_files_are_an_error_that_names_them(trained, tmp_path):
     good = tmp_path / "m.safetensors"
     trained.save(good)
     for what, content in damaged(good):

@@ -1,4 +1,4 @@
-"""What is not finite goes no further: not from an expert, not from an update, not from a run."""
+"""Non-finite experts, updates and runs are left out, undone and stopped."""
 
 import functools
 import itertools
@@ -10,21 +10,23 @@ import numpy as np
 import pytest
 
 import capo.update
-from capo import NonFiniteError, consensus, generations
-from capo.cli import _run
-from capo.consensus import theorem
-from capo.families import DiagGaussian
-from capo.finite import all_finite, finite_rows, mend
-from injections import FAULTS, faulty
-from probes import ALGOS, Target, but_slow, small, vector
-from test_consensus import AGGREGATES, by_name, make_experts, same
-from test_families import random_dist
+from capo import NonFiniteError, generations
+from capo.cli.main import _run
+from capo.core import consensus
+from capo.core.consensus import theorem
+from capo.core.families import DiagGaussian
+from capo.core.masking import all_finite, finite_rows, replace_nonfinite
+from support.equality import same
+from support.nan_injection import FAULTS, faulty
+from support.policies import each_family, make_experts, random_dist
+from support.probes import ALGOS, Target, but_slow, small, vector
 
+AGGREGATES = [consensus.average, consensus.logop, consensus.best]
 LEFT_OUT = [(0,), (2, 3)]
 
 
 def spoilt(tree, rows):
-    """A stack with some entries not numbers."""
+    """A stack with NaN in some rows."""
     return jax.tree.map(lambda x: x.at[jnp.array(rows)].set(jnp.nan), tree)
 
 
@@ -37,18 +39,18 @@ def assert_close(a, b, **tolerance):
         np.testing.assert_allclose(x, y, **tolerance)
 
 
-@by_name
+@each_family
 @pytest.mark.parametrize("bad", LEFT_OUT, ids=str)
-def test_a_pool_leaves_out_who_is_not_good(family, bad, float64):
+def test_logop_ignores_non_finite_experts(family, bad, float64):
     dists = random_dist(family, np.random.default_rng(0), (4, 20))
     found = family.logop(spoilt(dists, bad), finite_rows(spoilt(dists, bad)))
     np.testing.assert_allclose(found, family.logop(without(dists, bad)), atol=1e-12)
 
 
-@by_name
+@each_family
 @pytest.mark.parametrize("bad", LEFT_OUT, ids=str)
 @pytest.mark.parametrize("aggregate", AGGREGATES)
-def test_a_consensus_is_that_of_the_good_experts(aggregate, bad, family):
+def test_a_consensus_ignores_non_finite_experts(aggregate, bad, family):
     experts = make_experts(family, 4)
     broken = spoilt(experts, bad)
     good = finite_rows(broken)
@@ -59,16 +61,16 @@ def test_a_consensus_is_that_of_the_good_experts(aggregate, bad, family):
     assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@by_name
+@each_family
 @pytest.mark.parametrize("aggregate", AGGREGATES)
-def test_good_experts_that_agree_give_themselves(aggregate, family):
+def test_identical_finite_experts_give_themselves(aggregate, family):
     experts = make_experts(family, 5, distinct=False)
     broken = spoilt(experts, (0, 3))
     policy, _ = aggregate(broken._replace(good=finite_rows(broken)))
     assert same(policy, consensus.tree_pick(experts.policy, 0)), "bit for bit"
 
 
-def test_the_theorem_is_about_the_good_experts(float64):
+def test_theorem_1_is_checked_for_finite_experts(float64):
     rng, family = np.random.default_rng(1), DiagGaussian(2)
     start, network = (random_dist(family, rng, (20,)) for _ in range(2))
     dists = random_dist(family, rng, (4, 20))
@@ -80,10 +82,10 @@ def test_the_theorem_is_about_the_good_experts(float64):
     assert_close(found, check(start, dists[1:3], network, actions, gains), rtol=1e-9)
 
 
-def test_mending_leaves_what_is_good_alone():
+def test_only_non_finite_entries_are_replaced():
     tree = {"a": jnp.arange(6.0).reshape(3, 2), "b": jnp.arange(3)}
-    assert same(mend(tree, jnp.ones(3, bool)), tree)
-    mended = mend(tree, jnp.array([False, True, False]))
+    assert same(replace_nonfinite(tree, jnp.ones(3, bool)), tree)
+    mended = replace_nonfinite(tree, jnp.array([False, True, False]))
     np.testing.assert_array_equal(mended["a"], [[2, 3]] * 3)
     np.testing.assert_array_equal(mended["b"], [1, 1, 1])
     assert not all_finite({**tree, "c": jnp.array([1.0, jnp.inf])})
@@ -105,7 +107,7 @@ WIDTH = 3
 
 
 class Story(NamedTuple):
-    """What such a run did."""
+    """The record of such a run."""
 
     algo: str
     rows: list[Any]
@@ -200,10 +202,10 @@ def it_stops_after_three_in_a_row(story):
     bad = f"{experts} expert{'s' * (experts > 1)}, the policy, the critic"
     wanted = f"probe: {bad} not finite in generations 13 to 15; the networks are the last finite"
     assert str(story.error).startswith(wanted)
-    assert "lower --learning-rate (it is 0.01)" in str(story.error)
+    assert "lower learning_rate (it is 0.01)" in str(story.error)
 
 
-def test_the_command_line_says_it_in_one_line(capsys):
+def test_the_command_line_reports_it_in_one_line(capsys):
     def call():
         raise NonFiniteError("probe: the policy")
 

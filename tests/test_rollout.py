@@ -1,4 +1,4 @@
-"""Advantages against a plain loop, and what a batch contains."""
+"""Advantages compared with a plain loop, and the contents of a batch."""
 
 import itertools
 
@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from capo.envs import EnvError
-from capo.methods import resolve
-from capo.normalize import RunningStats, discounted_returns
-from capo.rollout import Collector, collect, gae
-from capo.update import init
-from probes import Probe, small, vector
+from capo.core.advantages import gae
+from capo.core.normalize import RunningStats, discounted_returns
+from capo.errors import EnvError
+from capo.methods import settle
+from capo.rollout import Collector, collect
+from capo.state import init
+from support.probes import Probe, small, vector
 
 
 def plain_gae(rewards, values, next_values, terminated, truncated, gamma, lam):
@@ -31,8 +32,8 @@ def plain_gae(rewards, values, next_values, terminated, truncated, gamma, lam):
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.9, 1.0])
-def test_gae_with_ends_in_every_position(lam, float64):
-    """All 3⁴ patterns of going on, terminating and truncating over four steps."""
+def test_gae_with_all_patterns_of_episode_ends(lam, float64):
+    """All 3⁴ patterns of continuing, terminating and truncating over four steps."""
     rng = np.random.default_rng(0)
     patterns = np.array(list(itertools.product(range(3), repeat=4))).T
     terminated, truncated = patterns == 1, patterns == 2
@@ -50,7 +51,7 @@ def test_a_step_both_terminated_and_truncated_does_not_bootstrap(float64):
 
 
 class Counter(Probe):
-    """Observes how far the episode is; odd copies terminate after 3 steps, even ones truncate."""
+    """Observes the time step; odd copies terminate after 3 steps, even ones truncate."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
     copies = itertools.count()
@@ -68,7 +69,7 @@ class Counter(Probe):
 
 
 def collect_once(factory, **changes):
-    config = resolve(small(**changes))
+    config = settle(small(**changes))
     env = vector(factory)
     state = init(config, env.observation_space, env.action_space)
     rng = np.random.default_rng(0)
@@ -159,7 +160,7 @@ def test_a_broken_environment_is_named(fault, message):
         (lambda o, r: (np.full(1, -1e300), r), "a too large observation at step 5"),
     ],
 )
-def test_what_would_overflow_is_named(fault, message):
+def test_values_that_would_overflow_are_named(fault, message):
     """Statistics of float32 observations are in float32, those of rewards in float64."""
 
     class Far(Broken):

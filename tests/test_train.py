@@ -1,4 +1,4 @@
-"""The loop: what equals what, what repeats, what compiles."""
+"""The training loop: equalities between methods, repeatability, compilation, warmup."""
 
 import logging
 
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from capo import generations
-from capo.methods import resolve, warmup_of
-from capo.train import learning_rate
+from capo.methods import settle, warmup_of
+from capo.train import adapted, learning_rate
 from capo.update import _critic_program, _policy_program
-from probes import ALGOS, ActionReward, Target, but_slow, small, vector
-from test_consensus import same
+from support.equality import same
+from support.probes import ALGOS, ActionReward, Target, but_slow, small, vector
 
 GENERATIONS = 4
 TIMES = {"seconds", "collect_seconds", "update_seconds", "diagnose_seconds"}
@@ -28,8 +28,12 @@ def facts(rows):
 
 
 @pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
-def test_the_same_seed_gives_the_same_run(algo):
+def test_the_same_seed_gives_the_same_run(algo, tmp_path):
     one, two = run(algo=algo), run(algo=algo)
+    files = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
+    for rows, file in zip((one, two), files, strict=True):
+        rows[-1].model.save(file)
+    assert files[0].read_bytes() == files[1].read_bytes()
     np.testing.assert_equal(facts(one), facts(two))
     assert same(one[-1].state, two[-1].state)
     other = run(algo=algo, seed=2)
@@ -80,6 +84,7 @@ def test_a_run_compiles_each_program_once(algo, caplog):
         program.clear_cache()
     assert compiled() == [1 if algo == "ppo" else 2, 1]
     assert compiled(seed=7, learning_rate=1e-3) == [0, 0], "another seed is the same program"
+    assert compiled(ema=0.9) == [0, 0], "the average over generations is not part of it"
 
 
 def test_warmup_is_plain_ppo_until_its_share_is_spent():
@@ -111,11 +116,82 @@ def test_the_learning_rate_falls_linearly_whatever_the_method():
     config = small("ppo-kx", total_steps=640)
     rates = [learning_rate(config, g) for g in range(10)]
     np.testing.assert_allclose(rates, 1e-2 * (1 - np.arange(10) / 10))
-    assert learning_rate(config.replace(anneal_lr=False), 9) == 1e-2
+    assert learning_rate(config.replace(schedule="constant"), 9) == 1e-2
+
+
+def test_a_trapezoid_is_constant_and_then_falls_to_zero():
+    config = small("ppo", total_steps=640, schedule="trapezoid", decay=0.4)
+    rates = [learning_rate(config, g) for g in range(10)]
+    left = 1 - np.arange(10) / 10
+    np.testing.assert_allclose(rates, 1e-2 * np.minimum(1, left / 0.4))
+    assert learning_rate(config.replace(decay=0.0), 9) == 1e-2
+
+
+def test_delta_follows_its_schedule():
+    rows = run(algo="capo", delta=1e-3, warmup=0.0, generations_=4, delta_schedule="linear")
+    limits = 1e-3 * (1 - np.arange(4) / 4)
+    kls = np.array([row.info["kl"] for row in rows])
+    # Within the limit up to the rounding of the row's KL, and more than one backtrack is not taken.
+    assert (kls <= limits * (1 + 1e-3)).all()
+    assert (kls >= 0.5 * limits).all()
+
+
+def test_an_adaptive_rate_moves_towards_its_target():
+    config = small("ppo", adaptive_lr=0.01, learning_rate=1e-3)
+    assert adapted(config, 1.0, 0.03) == 1 / 1.5
+    assert adapted(config, 1.0, 0.004) == 1.5
+    assert adapted(config, 1.0, 0.01) == 1.0
+    assert adapted(config, 9.0, 0.0) == 10.0  # the rate ends at 1e-2
+    assert adapted(small("ppo"), 1.0, 0.03) == 1.0
+    rows = run(algo="ppo", adaptive_lr=1e-6, generations_=3, schedule="constant")
+    rates = [row.info["learning_rate"] for row in rows]
+    np.testing.assert_allclose(rates, 1e-2 / 1.5 ** np.arange(3))
+
+
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
+def test_an_average_over_generations_changes_nothing_else(algo):
+    plain, rows = (run(algo=algo, warmup=0.25, ema=tau) for tau in (0.0, 0.7))
+    np.testing.assert_equal(facts(rows), facts(plain))
+    for row, other in zip(rows, plain, strict=True):
+        assert same(row.state._replace(ema=None), other.state)
+    assert plain[-1].averaged is None
+    weights = 0.7 ** np.arange(GENERATIONS)[::-1]
+    expected = jax.tree.map(
+        lambda *theta: np.average(theta, axis=0, weights=weights),
+        *(row.state.policy for row in rows),
+    )
+    found = rows[-1].averaged
+    assert found is not None
+    for a, b in zip(*map(jax.tree.leaves, (found.policy, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert a.dtype == np.float32
+    assert same(found.obs_stats, rows[-1].model.obs_stats)
+
+
+def test_counter_keeps_the_counter_and_empties_the_moments():
+    state = run(algo="capo-avg", carry="counter", warmup=0.0, generations_=2)[-1].state
+    count, *moments = jax.tree.leaves(state.policy_opt)
+    assert count == 2 * small().epochs * small().minibatches
+    assert all(not np.any(leaf) for leaf in moments)
+
+
+def test_the_critic_may_take_other_epochs_than_the_experts():
+    state = run(algo="ppo", critic_epochs=3, generations_=1)[-1].state
+    counts = [jax.tree.leaves(opt)[0] for opt in (state.policy_opt, state.critic_opt)]
+    assert counts == [n * small().minibatches for n in (small().epochs, 3)]
+
+
+@pytest.mark.parametrize("algo", but_slow(ALGOS, "capo"))
+def test_every_method_works_with_several_critics(algo):
+    rows = run(algo=algo, critic_experts=3, warmup=0.25)
+    counts, *_ = jax.tree.leaves(rows[-1].state.critic_opt)
+    assert counts.tolist() == 3 * [GENERATIONS * small().epochs * small().minibatches]
+    assert all(row.info["nonfinite/critic"] == 0 for row in rows)
+    assert rows[-1].info["value_loss"] < rows[0].info["value_loss"]
 
 
 @pytest.mark.parametrize("algo", but_slow(ALGOS, "ppo"))
-def test_every_method_can_search_the_line(algo):
+def test_every_method_works_with_the_line_search(algo):
     free = run(algo=algo, line_search="off", warmup=0.0, generations_=1)
     rows = run(algo=algo, line_search="on", delta=1e-3, warmup=0.0, generations_=2)
     assert free[0].info["kl"] > 1e-3
@@ -125,14 +201,14 @@ def test_every_method_can_search_the_line(algo):
 
 
 @pytest.mark.parametrize("algo", but_slow(["ppo", "capo"], "ppo"))
-def test_radius_goes_out_to_delta(algo):
+def test_radius_extends_an_update_to_delta(algo):
     rows = run(algo=algo, line_search="radius", delta=0.3, warmup=0.0, generations_=2)
     assert all(row.info["kl"] == pytest.approx(0.98 * 0.3, rel=0.05) for row in rows)
     assert all(row.info["step_scale"] > 1 for row in rows)
 
 
 @pytest.mark.parametrize("diversity", but_slow(["gae-lambda", "bootstrap", "subset"], "bootstrap"))
-def test_diversity_makes_other_experts(diversity):
+def test_diversity_changes_the_experts(diversity):
     class Longer(Target):
         length = 5
 
@@ -140,6 +216,38 @@ def test_diversity_makes_other_experts(diversity):
     other = run(Longer, algo="capo-avg", warmup=0.0, generations_=1, diversity=diversity)
     assert not same(usual[0].state.policy, other[0].state.policy)
     assert same(usual[0].state.critic, other[0].state.critic), "the critic is trained as ever"
+
+
+@pytest.mark.slow
+def test_the_first_generation_learns_as_without_reuse():
+    """All batches are the newest one: whole-batch steps and single-batch experts see the same."""
+    usual, other = (
+        run(algo="ppo", minibatches=1, generations_=1, reuse=n)[0].state.policy for n in (1, 3)
+    )
+    alike(usual, other)
+    usual, other = (
+        run(algo="capo-avg", experts=2, warmup=0.0, generations_=1, diversity=name)[0].state.policy
+        for name in ("shuffle", "batches")
+    )
+    alike(usual, other)
+
+
+def alike(one, other):
+    """Equal up to the rounding of sums in another order, after some steps of Adam."""
+    for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("algo", but_slow(["ppo", "trpo", "capo"], "capo"))
+def test_later_generations_learn_from_the_earlier_ones(algo):
+    changes = {"diversity": "batches", "experts": 2} if algo == "capo" else {"reuse": 2}
+    usual = run(algo=algo, warmup=0.0, generations_=3)
+    other = run(algo=algo, warmup=0.0, generations_=3, **changes)
+    assert not same(usual[-1].state.policy, other[-1].state.policy)
+    assert other[0].info["effective_size"] == pytest.approx(1.0)
+    assert 0 < other[-1].info["effective_size"] < 1
+    assert int(other[-1].state.past.stored) == 3
+    assert len(other[-1].state.past.log_prob) == 1
 
 
 @pytest.mark.parametrize("algo", but_slow(["capo", "capo-avg", "best-of-k"], "best-of-k"))
@@ -150,7 +258,7 @@ def test_trpo_as_base_optimizer(algo):
 
 
 @pytest.mark.slow
-def test_distillation_from_the_incumbent_is_a_part_of_its_own():
+def test_distillation_can_start_from_the_incumbent():
     """Any aggregation's policy can be refitted from the incumbent, to within the tolerance."""
     plain = run(algo="capo-avg", warmup=0.0, generations_=1)
     fitted = run(
@@ -163,15 +271,15 @@ def test_distillation_from_the_incumbent_is_a_part_of_its_own():
     assert same(plain[0].state.policy, started[0].state.policy)
 
 
-def test_auto_is_settled_by_preset_and_method():
-    capo, avg = resolve(small("capo")), resolve(small("capo-avg"))
+def test_automatic_values_depend_on_preset_and_method():
+    capo, avg = settle(small("capo")), settle(small("capo-avg"))
     assert (capo.carry, capo.distill, capo.line_search) == ("incumbent", "on", "on")
     assert (avg.distill, avg.line_search) == ("off", "off")
-    assert resolve(small("ppo")).carry == "best"
-    paper = resolve(small("capo", preset="paper"))
+    assert settle(small("ppo")).carry == "best"
+    paper = settle(small("capo", preset="paper"))
     assert (paper.truncation, paper.distill_init) == ("terminate", "incumbent")
-    assert resolve(small("ppo", line_search="radius")).line_search == "radius"
-    warm = warmup_of(resolve(small("capo", diversity="subset")))
+    assert settle(small("ppo", line_search="radius")).line_search == "radius"
+    warm = warmup_of(settle(small("capo", diversity="subset")))
     assert (warm.algo, warm.line_search, warm.carry) == ("ppo", "off", "best")
 
 

@@ -1,7 +1,7 @@
-"""Links that leave docs/, made to lead somewhere on the site.
+"""Resolves links from docs/ to other folders of the repository.
 
-The pages link to the sources as one does in a repository: ../src/capo/ppo.py. The site has no
-repository to point at, so it shows those files itself: a page of highlighted code each.
+The pages link to sources and pictures by path: ../src/capo/core/ppo.py, ../results/depth.png. The
+site has a page of highlighted code for each source file, and a copy of each picture.
 """
 
 import posixpath
@@ -13,22 +13,25 @@ SHOWN = (
     "src/capo/**/*.py",
     "src/capo/paper/*.json",
     "examples/*.py",
-    "benchmarks/**/*.py",
+    "benchmarks/*.py",
+    "benchmarks/speed/*.py",
     "LICENSE",
     "CITATION.cff",
+    "pyproject.toml",
 )
+PICTURES = ("results/*.png", "results/*/*.png")
 WHOLE = {"CHANGELOG.md": "changelog.md", "README.md": "index.md"}
-"""Files outside docs/ that are pages in their own right."""
+"""Files outside docs/ that are Markdown pages of the site."""
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
 def source_page(path: str) -> str:
-    """Where the site shows a file of the repository."""
-    return WHOLE.get(path, f"source/{path}.md")
+    """The address on the site of a file of the repository."""
+    return path if path.endswith(".png") else WHOLE.get(path, f"source/{path}.md")
 
 
 def source_markdown(path: str) -> str:
-    """A page that is nothing but the file; left out of the search, which is for prose."""
+    """A page with the source of a file; it is excluded from the search."""
     text = (ROOT / path).read_text()
     fence = "`" * (3 + text.count("```"))
     language = "python" if path.endswith(".py") else "text"
@@ -38,7 +41,7 @@ def source_markdown(path: str) -> str:
 
 
 def on_files(files, config):
-    """Adds the changelog and the sources as pages."""
+    """Adds the changelog and the sources as pages, and the pictures of results/."""
     from mkdocs.structure.files import File
 
     changelog = (ROOT / "CHANGELOG.md").read_text()
@@ -48,11 +51,14 @@ def on_files(files, config):
             path = file.relative_to(ROOT).as_posix()
             page = File.generated(config, source_page(path), content=source_markdown(path))
             files.append(page)
+    for picture in sorted(file for pattern in PICTURES for file in ROOT.glob(pattern)):
+        path = picture.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, path, abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown, page, **_):
-    """Points links to files outside docs/ at their pages."""
+    """Points links to files outside docs/ at their addresses on the site."""
     if page.file.src_uri.startswith("source/"):
         return markdown
     home = "" if page.file.src_uri == "changelog.md" else "docs"

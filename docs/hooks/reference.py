@@ -1,8 +1,8 @@
 """The parts of the reference that are written by the code itself, so that they cannot go stale.
 
 A comment in a page stands for them, which a reader on GitHub does not see:
-`<!-- api: capo.fisher.decompose -->` for a docstring (`api-itself` leaves out a class's methods),
-`<!-- generated: config -->` for the table of fields, `<!-- generated: cli -->` for what
+`<!-- api: capo.core.fisher.decompose -->` for a docstring (`api-itself` leaves out a class's
+methods), `<!-- generated: config -->` for the table of fields, `<!-- generated: cli -->` for what
 `capo VERB --help` prints. What is between `<!-- github -->` and `<!-- /github -->` is for GitHub.
 """
 
@@ -88,7 +88,7 @@ def config_table() -> str:
 
 def help_texts() -> str:
     """What the command line prints about itself, a section for each command."""
-    from capo.commands import COMMANDS
+    from capo.cli.verbs import COMMANDS
 
     def printed(*words: str) -> str:
         done = subprocess.run(

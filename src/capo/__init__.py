@@ -15,26 +15,28 @@ if TYPE_CHECKING:
     from capo.callbacks import EvalCallback as EvalCallback
     from capo.callbacks import StopOnReturn as StopOnReturn
     from capo.config import Config as Config
-    from capo.config import UsageError as UsageError
-    from capo.consensus import Consensus as Consensus
-    from capo.consensus import Experts as Experts
-    from capo.envs import EnvError as EnvError
+    from capo.core.consensus import Consensus as Consensus
+    from capo.core.consensus import Experts as Experts
+    from capo.core.fisher import Decomposition as Decomposition
+    from capo.core.fisher import Experience as Experience
+    from capo.core.fisher import decompose as decompose
+    from capo.errors import EnvError as EnvError
+    from capo.errors import NonFiniteError as NonFiniteError
+    from capo.errors import UsageError as UsageError
     from capo.evaluation import Evaluation as Evaluation
     from capo.evaluation import evaluate as evaluate
-    from capo.faults import NonFiniteError as NonFiniteError
-    from capo.fisher import Decomposition as Decomposition
-    from capo.fisher import Experience as Experience
-    from capo.fisher import decompose as decompose
     from capo.methods import METHODS as METHODS
     from capo.methods import Method as Method
     from capo.model import Model as Model
-    from capo.train import Generation as Generation
+    from capo.state import Generation as Generation
+    from capo.state import TrainState as TrainState
+    from capo.state import init as init
     from capo.train import generations as generations
     from capo.train import learn as learn
-    from capo.update import TrainState as TrainState
     from capo.update import Update as Update
     from capo.update import generation as generation
-    from capo.update import init as init
+
+    __version__: str
 
 _HOMES = {
     "StopOnReturn": "callbacks",
@@ -48,25 +50,25 @@ _HOMES = {
     "PPO": "algorithms",
     "CAPO": "algorithms",
     "Config": "config",
-    "UsageError": "config",
-    "Consensus": "consensus",
-    "Experts": "consensus",
-    "EnvError": "envs",
+    "UsageError": "errors",
+    "Consensus": "core.consensus",
+    "Experts": "core.consensus",
+    "EnvError": "errors",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
-    "NonFiniteError": "faults",
-    "Decomposition": "fisher",
-    "Experience": "fisher",
-    "decompose": "fisher",
+    "NonFiniteError": "errors",
+    "Decomposition": "core.fisher",
+    "Experience": "core.fisher",
+    "decompose": "core.fisher",
     "METHODS": "methods",
     "Method": "methods",
     "Model": "model",
-    "Generation": "train",
-    "TrainState": "update",
+    "Generation": "state",
+    "TrainState": "state",
     "Update": "update",
     "generation": "update",
     "generations": "train",
-    "init": "update",
+    "init": "state",
     "learn": "train",
 }
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
@@ -74,6 +76,8 @@ __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str):
     """Loads a public name when it is first used: `import capo` itself does not start JAX."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("capo-rl")
     if name in _HOMES:
         return getattr(importlib.import_module(f"capo.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'capo' has no attribute {name!r}")

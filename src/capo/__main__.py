@@ -2,7 +2,7 @@
 
 import sys
 
-from capo.cli import main
+from capo.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

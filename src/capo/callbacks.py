@@ -1,9 +1,10 @@
-"""What may look on after each generation: `callback(step, info)`; returning False ends the run.
+"""Callbacks: functions `callback(step, info)` called after each generation.
 
-`step` is the `Generation`: `step.model` acts, saves and is evaluated, `step.state` has the networks
-and their optimizers, `step.number` counts from 0. `info` is the row of metrics. Any function will
-do. An object may also have `finish(step)`, which is called when the run ends, however it ends, and
-`state()` and `restore(state)`, plain values that checkpoints keep and a resumed run gives back.
+`step` is the `Generation`: `step.model` can act, be saved and be evaluated, `step.state` holds the
+networks and their optimizers, `step.number` counts from 0. `info` is the row of metrics. Returning
+False ends the run. An object may also have `finish(step)`, which is called at the end of the run,
+also after an error, and `state()` and `restore(state)`: plain values that are saved in checkpoints
+and restored by a resumed run.
 """
 
 import math
@@ -11,18 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from capo.config import check_least
+from capo.envs.adapters import EnvSource, with_timeout
+from capo.errors import UsageError, check_least
 from capo.evaluation import Evaluation, evaluate
 from capo.model import Model
-from capo.train import Generation
+from capo.state import Generation
 
 Callback = Callable[[Generation, dict[str, float]], Any]
 
 
 def follow(steps: Iterator[Generation], callbacks: Iterable[Callback]) -> Generation | None:
-    """Lets the callbacks see each generation, until the run ends or one of them returns False.
+    """Calls the callbacks after each generation, until the run ends or one of them returns False.
 
-    Returns the last generation. `finish` of those that have it is called even after an error.
+    Returns the last generation. Calls `finish` of the callbacks that have it, also after an error.
     """
     callbacks = list(callbacks)
     last: Generation | None = None
@@ -43,13 +45,25 @@ def _nothing(_: Generation) -> None:
 
 
 def restore_states(callbacks: Iterable[Callback], saved: Iterable[Sequence[Any]]) -> None:
-    """Gives callbacks the [name, state] of those of the same kind in a run that is resumed."""
+    """Restores callbacks from the saved [name, state] of callbacks of the same class."""
     left = list(saved)
     for callback in callbacks:
         name = type(callback).__name__
         if hasattr(callback, "restore") and (mine := [pair for pair in left if pair[0] == name]):
             left.remove(mine[0])
             callback.restore(mine[0][1])  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def give_environments(callbacks: Iterable[Callback], source: EnvSource, env_timeout: float) -> None:
+    """Gives `source`, with a time-out, to every `EvalCallback` without environments of its own."""
+    for callback in callbacks:
+        if isinstance(callback, EvalCallback) and callback.env is None:
+            if source.fixed_num_envs is not None:
+                raise UsageError(
+                    "EvalCallback needs environments of its own, because the learner cannot make "
+                    "more of those it was given: EvalCallback(env=…)"
+                )
+            callback.env = with_timeout(source, env_timeout)
 
 
 class StopOnReturn:
@@ -63,9 +77,9 @@ class StopOnReturn:
 
 
 class CheckpointCallback:
-    """Saves the model every so many generations, and at the end, however it comes.
+    """Saves the model each `every` generations and at the end of the run.
 
-    Files are `folder/model_{steps}.safetensors`; the last `keep` of them stay (None: all).
+    Files are `folder/model_{steps}.safetensors`; the last `keep` of them are kept (None: all).
     """
 
     def __init__(self, folder: str | Path, every: int = 10, keep: int | None = None):
@@ -74,22 +88,22 @@ class CheckpointCallback:
             check_least("keep", keep)
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.saved: list[Path] = []
-        """The files that are there, oldest first."""
+        """The saved files, oldest first."""
 
     def __call__(self, step: Generation, info: dict[str, float]) -> None:
         if (step.number + 1) % self.every == 0:
             self._save(step)
 
     def finish(self, step: Generation) -> None:
-        """Saves the last generation, if that is not done yet."""
+        """Saves the last generation, unless it is saved already."""
         self._save(step)
 
     def state(self) -> list[str]:
-        """The names of the files that are there."""
+        """The names of the saved files."""
         return [path.name for path in self.saved]
 
     def restore(self, state: list[str]) -> None:
-        """Goes on with the files of `state`; only names count, as these will be removed."""
+        """Continues with the files of `state`, by name alone: old ones will be deleted."""
         self.saved = [self.folder / Path(name).name for name in state]
 
     def _save(self, step: Generation) -> None:
@@ -104,11 +118,11 @@ class CheckpointCallback:
 
 
 class EvalCallback:
-    """Evaluates every so many generations and keeps the best model.
+    """Evaluates each `every` generations and keeps the best model.
 
-    The same episodes are played each time, so that differences are the policy's, in environments of
-    their own: the learner's task again, or `env` (whatever an algorithm takes for one). The mean
-    return goes into the row of metrics as `eval/return`.
+    Every evaluation plays the same episodes, so differences are due to the policy. The environments
+    are separate from those of training: the learner's task, or `env` (anything that an algorithm
+    takes). The mean return is added to the row of metrics as `eval/return`.
     """
 
     def __init__(
@@ -124,7 +138,7 @@ class EvalCallback:
         self.every, self.episodes, self.deterministic = every, episodes, deterministic
         self.env, self.best_path = env, None if best_path is None else Path(best_path)
         self.results: list[tuple[int, Evaluation]] = []
-        """(steps, evaluation) of each time."""
+        """(steps, evaluation) of each evaluation."""
         self.best: Model | None = None
         self.best_return = -math.inf
 
@@ -141,12 +155,12 @@ class EvalCallback:
                 step.model.save(self.best_path)
 
     def state(self) -> dict[str, Any]:
-        """The evaluations so far; the best model is in its file."""
+        """The evaluations so far. The best model is in its file."""
         results = [[steps, found.returns, found.lengths] for steps, found in self.results]
         return {"results": results, "best_return": self.best_return if results else None}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on after the evaluations of `state`."""
+        """Continues after the evaluations of `state`."""
         self.results = [(steps, Evaluation(*found)) for steps, *found in state["results"]]
         if state["best_return"] is not None:
             self.best_return = state["best_return"]

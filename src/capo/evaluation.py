@@ -1,23 +1,23 @@
-"""Judging a model: whole episodes with frozen statistics."""
+"""Evaluation of a model: whole episodes with frozen statistics."""
 
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from capo.adapters import encoded, source_for
-from capo.config import check_least
-from capo.envs import VectorEnv
+from capo.envs.adapters import choose_source, encode_observations
+from capo.envs.base import VectorEnv
+from capo.errors import check_least
 from capo.model import Model, check_fit
-from capo.statistics import standard_error
+from capo.report.statistics import standard_error
 
 MAX_ENVS = 32
 SEED_OFFSET = 1_000_003
-"""Keeps evaluation episodes apart from the training ones of the same seed."""
+"""Offset of the evaluation seed from the training seed."""
 
 
 class Evaluation(NamedTuple):
-    """Returns and lengths of the episodes played."""
+    """Returns and lengths of evaluation episodes."""
 
     returns: list[float]
     lengths: list[int]
@@ -29,11 +29,18 @@ class Evaluation(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the mean return; not a number with one episode."""
+        """Standard error of the mean return; NaN with one episode."""
         return float(standard_error(np.array(self.returns, float)))
 
+    def describe(self) -> str:
+        """One line: return, standard error, episodes, length."""
+        count = len(self.returns)
+        error, plural = ("", "") if count == 1 else (f" ± {self.standard_error:.1f} (SE)", "s")
+        length = sum(self.lengths) / count
+        return f"return {self.mean:.1f}{error} over {count} episode{plural}, length {length:.0f}"
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values for JSON."""
         error = self.standard_error
         return {
             "mean": self.mean,
@@ -46,7 +53,7 @@ class Evaluation(NamedTuple):
 
 
 def episode_seed(model: Model, seed: int | None) -> int:
-    """The seed of the first episode; unless it is given, decided by the run's own."""
+    """The seed of the first episode; by default derived from the seed of the run."""
     return (model.config.seed + SEED_OFFSET if seed is None else seed) % 2**31
 
 
@@ -57,34 +64,34 @@ def evaluate(
     deterministic: bool = True,
     env: Any = None,
 ) -> Evaluation:
-    """Plays `episodes` episodes in fresh environments of the model's own task, or in `env`.
+    """Plays `episodes` episodes in new environments of the model's own task, or in `env`.
 
     `env` is an id, a Gymnasium Env, a function that makes one, a VectorEnv or an EnvPool.
     """
     check_least("episodes", episodes)
     config, seed = model.config, episode_seed(model, seed)
-    source = source_for(config, env)
+    source = choose_source(config, env)
     played = source.make(min(episodes, MAX_ENVS), seed)
     try:
         check_fit(model, played.observation_space, played.action_space, source.name)
         return play(model, played, episodes, deterministic, np.random.default_rng(seed))
     finally:
-        if source.fixed is None:
+        if source.fixed_num_envs is None:
             played.close()
 
 
 def play(
     model: Model, env: VectorEnv, episodes: int, deterministic: bool, rng: np.random.Generator
 ) -> Evaluation:
-    """Each environment plays a number of episodes fixed beforehand.
+    """Plays `episodes` episodes, a fixed number in each environment.
 
-    Taking the first episodes to end, whichever environment they come from, would favour short ones.
+    The first episodes to end in any environment would be biased towards short ones.
     """
     quota = np.full(env.num_envs, episodes // env.num_envs)
     quota[: episodes % env.num_envs] += 1
     total, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
     result = Evaluation([], [])
-    env = encoded(env, model.config)
+    env = encode_observations(env, model.config)
     obs = env.reset()
     while quota.any():
         step = env.step(model.act(obs, deterministic, rng))

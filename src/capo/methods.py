@@ -1,15 +1,20 @@
-"""The methods: an update rule, a width, a depth and an aggregation. Nothing else differs."""
+"""The table of methods: an update rule, a width, a depth and an aggregation each."""
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from capo import consensus
-from capo.config import PRESETS, Config, UsageError
-from capo.consensus import Consensus, Experts
-from capo.experts import UpdateRule
-from capo.ppo import ppo_update
-from capo.trpo import trpo_update
+import gymnasium as gym
+
+from capo.config import PRESETS, Config
+from capo.core import consensus
+from capo.core.consensus import Consensus, Experts
+from capo.core.encoding import with_network
+from capo.core.experts import UpdateRule
+from capo.core.ppo import ppo_update
+from capo.core.trpo import trpo_update
+from capo.errors import UsageError, name_of
+from capo.fields import names_where
 
 RULES: dict[str, UpdateRule] = {"ppo": ppo_update, "trpo": trpo_update}
 
@@ -19,7 +24,7 @@ class Method:
     """A row of the table."""
 
     update: str
-    """The rule that trains an expert; `base` is whatever --base-optimizer says."""
+    """Name of the rule that trains an expert; `base`: the rule in `base_optimizer`."""
     wide: bool
     """K experts, or one."""
     deep: bool
@@ -29,15 +34,15 @@ class Method:
     line_search: bool = False
 
     def width(self, config: Config) -> int:
-        """How many experts a generation trains."""
+        """Experts per generation."""
         return config.experts if self.wide else 1
 
     def depth(self, config: Config) -> int:
-        """How many epochs each of them takes."""
+        """Epochs per expert."""
         return config.epochs * config.experts if self.deep else config.epochs
 
     def rule(self, config: Config) -> UpdateRule:
-        """The update of one expert."""
+        """The update rule of an expert."""
         return RULES[config.base_optimizer if self.update == "base" else self.update]
 
 
@@ -54,7 +59,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_of(algo: str) -> Method:
-    """The row of a name; an unknown one is refused with the nearest."""
+    """The row of a name; the error for an unknown one suggests the nearest."""
     if algo not in METHODS:
         close = difflib.get_close_matches(algo, METHODS, n=1, cutoff=0.0)[0]
         raise UsageError(
@@ -63,25 +68,68 @@ def method_of(algo: str) -> Method:
     return METHODS[algo]
 
 
-def resolve(config: Config) -> Config:
-    """The same configuration with every `auto` settled by the preset and the method's row."""
+@dataclass(frozen=True)
+class Settled(Config):
+    """A configuration with every `auto` replaced, and the row of its method."""
+
+    method: Method = field(default=METHODS[Config.algo], kw_only=True, repr=False)
+
+    @property
+    def batches(self) -> int:
+        """Number of batches that an update learns from."""
+        apart = self.method.wide and self.diversity == "batches"
+        return self.experts if apart else self.reuse
+
+    def plain(self) -> Config:
+        """The configuration without the row, as saved with a model."""
+        return Config(**self.to_dict())
+
+
+def settle(config: Config, observation_space: gym.Space | None = None) -> Settled:
+    """Replaces every `auto` by what the preset, the method and the observation space mean by it.
+
+    Idempotent. Without a space the fields of the network stay `auto`: an update does not read them.
+    """
+    if not isinstance(config, Settled):
+        config = _of_method(config)
+    return config if observation_space is None else with_network(config, observation_space)
+
+
+def _of_method(config: Config) -> Settled:
+    """Settles what the preset and the row of the method decide."""
     method = method_of(config.algo)
     if config.base_optimizer == "trpo" and method.update != "base":
         raise UsageError(
-            f"--base-optimizer trpo is for methods with several experts, not {config.algo}; "
-            "for TRPO itself use --algo trpo"
+            f"{name_of('base_optimizer', 'trpo')} is for methods with several experts, "
+            f"not {config.algo}; for TRPO itself use {name_of('algo', 'trpo')}"
         )
-    settled = {
+    if config.diversity == "batches" and config.reuse > 1:
+        raise UsageError(
+            f"{name_of('diversity', 'batches')} gives each expert a batch of its own; "
+            f"leave {name_of('reuse')} out"
+        )
+    paper = config.preset == "paper"
+    auto = {
         **PRESETS[config.preset],
-        "carry": "incumbent" if method.wide else "best",
-        "distill": "on" if method.distill else "off",
+        "carry": ("counter" if paper else "incumbent") if method.wide else "best",
+        "distill": ("adam" if paper else "on") if method.distill else "off",
         "line_search": "on" if method.line_search else "off",
     }
-    return config.replace(**{k: v for k, v in settled.items() if getattr(config, k) == "auto"})
+    values = config.to_dict()
+    values |= {name: value for name, value in auto.items() if values[name] == "auto"}
+    return Settled(**values, method=method)
 
 
-def warmup_of(config: Config) -> Config:
-    """Plain PPO with the same numbers: what a wide method is warmed up by."""
-    names = ("carry", "distill", "line_search", "diversity", "base_optimizer")
-    plain = {name: getattr(Config, name) for name in names}
-    return resolve(config.replace(algo="ppo", **plain))
+def warmup_of(config: Settled) -> Settled:
+    """Plain PPO with the same numbers, which warms up a method with several experts."""
+    plain = {name: getattr(Config, name) for name in names_where(Config, of_method=True)}
+    return settle(Config(**{**config.to_dict(), **plain, "algo": "ppo"}))
+
+
+def compiled_part(config: Settled) -> Settled:
+    """The configuration with the default of every field that the compiled update does not read.
+
+    Runs that differ in nothing else share one program.
+    """
+    rest = {name: getattr(Config, name, "") for name in names_where(Config, compiled=False)}
+    return config.replace(**{**rest, "total_steps": config.batch_size})

@@ -1,4 +1,4 @@
-"""A policy one can hold: networks, normaliser statistics, spaces and configuration in one file.
+"""A saved policy: networks, statistics, spaces, configuration.
 
 The file is safetensors: arrays by name and a JSON header. Reading it runs no code.
 """
@@ -16,15 +16,16 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from capo import tensors
-from capo.config import Config, UsageError
-from capo.envs import to_env
-from capo.families import family_for
-from capo.files import parse_json, write_atomic
-from capo.networks import Critic, Policy, init_critic, init_policy, to_host
-from capo.normalize import RunningStats
-from capo.observations import Encoder, lead_of, prepare, settle
-from capo.spaces import space_from_json, space_to_json
+from capo.config import Config
+from capo.core.encoding import Encoder, lead_of, prepare, with_network
+from capo.core.families import family_for, to_env
+from capo.core.networks import Critic, Policy, init_critic, init_policy, to_host
+from capo.core.normalize import RunningStats
+from capo.errors import UsageError
+from capo.methods import settle
+from capo.storage import tensors
+from capo.storage.files import parse_json, write_atomic
+from capo.storage.spaces import space_from_json, space_to_json
 
 FORMAT = "capo-model"
 SCHEMA = 2
@@ -34,7 +35,7 @@ SEALED = 2
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that is needed to act, and to go on judging states."""
+    """Policy, critic, statistics, spaces and configuration."""
 
     config: Config
     observation_space: gym.Space
@@ -92,11 +93,11 @@ class Model:
 
     @functools.cached_property
     def encoder(self) -> Encoder:
-        """What turns the environment's observations into what the network reads."""
+        """Encoder from observations to inputs of the network."""
         return Encoder.of(self.config, self.observation_space)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one safetensors file, whole or not at all."""
+        """Writes one safetensors file atomically."""
         header = {
             "format": FORMAT,
             "schema": str(SCHEMA),
@@ -108,17 +109,17 @@ class Model:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Model":
-        """Reads what `save` wrote; anything else is refused with one line.
+        """Reads a file written by `save`; any other file is a `UsageError`.
 
-        Only a file whose header asks for the very arrays that it holds is read any further.
+        The arrays are read only if their names and shapes are those the header implies.
         """
         path = Path(path)
         if not path.is_file():
             raise UsageError(f"there is no model file {path}")
-        with tensors.opened(path, FORMAT, SCHEMA, SEALED) as file:
+        with tensors.open_tensors(path, FORMAT, SCHEMA, SEALED) as file:
             shell = _shell(file.header, file.shapes)
-            tensors.check_fit(shell._arrays(), file.shapes)
-            found = dataclasses.replace(shell, **tensors.fill(shell._arrays(), file.read()))
+            tensors.check_shapes(shell._arrays(), file.shapes)
+            found = dataclasses.replace(shell, **tensors.unflatten(shell._arrays(), file.read()))
             for stats in (found.obs_stats, found.return_stats):
                 if (stats.var < 0).any():
                     raise ValueError("a variance is below 0")
@@ -130,12 +131,12 @@ class Model:
 
 
 def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Model:
-    """The model that a header asks for, with shapes for arrays: none of them is made."""
+    """The model described by a header, with shapes in place of arrays."""
     config = Config.from_dict(parse_json(header["config"]))
     observation, action = (
         space_from_json(parse_json(header[f"{name}_space"])) for name in ("observation", "action")
     )
-    config = settle(config, observation)
+    config = with_network(config, observation)
     # Networks that were trained in double precision are float64, the others float32.
     wide = any(x.dtype == np.float64 for name, x in found.items() if name.startswith("policy."))
     with jax.enable_x64(wide):
@@ -147,14 +148,14 @@ def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Mo
 
 
 def stats_shell(shape: tuple[int, ...]) -> Any:
-    """The shapes of running statistics of `shape`."""
+    """Shapes of the arrays of running statistics."""
     parts: Any = (jax.ShapeDtypeStruct(x, np.float64) for x in (shape, shape, ()))
     return RunningStats(*parts)
 
 
 def blank_model(config: Config, observation_space: gym.Space, action_space: gym.Space) -> Model:
-    """A model of the right shapes that has learned nothing."""
-    config = settle(config, observation_space)
+    """An untrained model."""
+    config = settle(config, observation_space).plain()
     networks = init_networks(config, observation_space, action_space)
     stats = (Encoder.of(config, observation_space).blank_stats(), RunningStats.init())
     return Model(config, observation_space, action_space, *networks, *stats)
@@ -171,8 +172,8 @@ def init_networks(
 def fresh_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
 ) -> tuple[Policy, Critic]:
-    """The same from a key, to be traced."""
-    config = settle(config, observation_space)
+    """Fresh networks from a key; can be traced."""
+    config = with_network(config, observation_space)
     encoder, family = Encoder.of(config, observation_space), family_for(action_space)
     policy_key, critic_key = jax.random.split(key)
     policy = init_policy(policy_key, encoder, family, config)
@@ -180,7 +181,7 @@ def fresh_networks(
 
 
 def check_fit(model: Model, observation: gym.Space, action: gym.Space, what: str) -> None:
-    """Refuses an environment whose spaces are not the model's, with every difference named."""
+    """Refuses an environment whose spaces differ from the model's, and names the differences."""
     pairs = (
         ("observation", model.observation_space, observation),
         ("action", model.action_space, action),
@@ -195,7 +196,7 @@ def check_fit(model: Model, observation: gym.Space, action: gym.Space, what: str
 
 
 def _alike(ours: gym.Space, theirs: gym.Space) -> bool:
-    """Equal, but for the bounds and the precision of Boxes, which a network does not depend on."""
+    """Equality up to the bounds and precision of Boxes, which a network does not depend on."""
     match ours, theirs:
         case (gym.spaces.Box(), gym.spaces.Box()):
             kinds = [np.issubdtype(space.dtype, np.floating) for space in (ours, theirs)]

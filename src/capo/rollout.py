@@ -1,30 +1,33 @@
-"""Collecting one batch with the incumbent, and its advantages."""
+"""Collection of a batch with the incumbent policy."""
 
 import math
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num, Shaped
+from jaxtyping import Bool, Float, Num, Shaped
 
 from capo.config import Config
-from capo.envs import EnvError, VectorEnv, to_env
-from capo.networks import Policy
-from capo.normalize import RunningStats, as_float32, discounted_returns
-from capo.observations import Encoder, prepare, preparing
+from capo.core.encoding import Encoder, prepare, preparing
+from capo.core.families import to_env
+from capo.core.family import Family
+from capo.core.networks import Policy
+from capo.core.normalize import RunningStats, as_float32, discounted_returns
+from capo.envs.base import VectorEnv
+from capo.errors import EnvError
 
-RENEW_STEPS = 10_000
-"""After about as many steps all environments begin new episodes from a seed."""
-RESETS = 1
-"""Keeps the draws of these seeds apart from those of the actions."""
-LARGEST = np.finfo(np.float32).max
+RESTART_STEPS = 10_000
+"""All environments are reset from a new seed about every so many steps."""
+RESET_STREAM = 1
+"""Stream of the random generator for reset seeds, apart from the stream for actions."""
+FLOAT32_MAX = np.finfo(np.float32).max
 
 
 class Batch(NamedTuple):
-    """What K experts are trained on: T steps of N environments, normalised.
+    """The data of one generation: T steps of N environments, normalised.
 
-    `next_obs` is the observation each action led to, the true final one where an episode ended.
+    `next_obs` is the observation after each action, the true final one where an episode ended.
     """
 
     obs: Shaped[Any, "steps envs *obs"]
@@ -35,8 +38,22 @@ class Batch(NamedTuple):
     truncated: Bool[Any, "steps envs"]
 
 
+def batch_shapes(config: Config, observation_space: gym.Space, family: Family) -> Batch:
+    """Shapes and types of a run's batches; no array of their size is made."""
+    encoder, steps = Encoder.of(config, observation_space), (config.num_steps, config.num_envs)
+    noise = family.noise(np.random.default_rng(0), (1,))
+    action = family.sample(np.zeros((1, family.size), np.float32), noise)
+
+    def like(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((*steps, *shape), dtype)
+
+    obs = like(encoder.shape, encoder.dtype if encoder.image else np.float32)
+    rest = (like((), kind) for kind in (np.float32, bool, bool))
+    return Batch(obs, obs, like(action.shape[1:], action.dtype), *rest)
+
+
 class Collector(NamedTuple):
-    """Where the environments stand and what has been seen of them."""
+    """State of the environments between two batches, and the running statistics."""
 
     obs: np.ndarray
     obs_stats: RunningStats
@@ -45,37 +62,37 @@ class Collector(NamedTuple):
     episode_return: np.ndarray
     episode_length: np.ndarray
     seed: int
-    """What all environments were last reset from."""
+    """The seed of the last reset of all environments."""
     played: tuple[np.ndarray, ...] = ()
-    """The actions since then, one array a batch: they lead back to where the environments stand."""
+    """The actions since that reset, one array a batch; `replay` repeats them."""
 
     @staticmethod
     def init(env: VectorEnv, config: Config) -> "Collector":
         """Resets the environments and starts the statistics."""
         stats = Encoder.of(config, env.observation_space).blank_stats()
-        return Collector.begin(env, stats, RunningStats.init(), config.seed)
+        return Collector.restart(env, stats, RunningStats.init(), config.seed)
 
     @staticmethod
-    def begin(
+    def restart(
         env: VectorEnv, obs_stats: RunningStats, return_stats: RunningStats, seed: int
     ) -> "Collector":
-        """Resets the environments and goes on with statistics there are."""
+        """Resets the environments and keeps the given statistics."""
         zeros = np.zeros(env.num_envs)
         return Collector(env.reset(seed), obs_stats, return_stats, zeros, zeros, zeros, seed)
 
-    def renewed(self, env: VectorEnv, config: Config, index: int) -> "Collector":
-        """Begins new episodes after generation `index`, if it is one of those that do.
+    def restart_if_due(self, env: VectorEnv, config: Config, index: int) -> "Collector":
+        """Resets all environments after generation `index`, about every `RESTART_STEPS` steps.
 
-        Episodes in progress end there, bootstrapped like all that goes on beyond a batch. So the
-        environments never stand further than some ten thousand steps from a seed, and a checkpoint
-        needs no more than these actions to bring any environment back.
+        The episodes in progress are cut there, with the bootstrap of any episode that continues
+        beyond its batch. The environments are thus never more than some ten thousand steps away
+        from a seed, and a checkpoint restores any environment from the seed and these actions.
         """
-        if (index + 1) % math.ceil(RENEW_STEPS / config.num_steps):
+        if (index + 1) % math.ceil(RESTART_STEPS / config.num_steps):
             return self
-        return Collector.begin(env, self.obs_stats, self.return_stats, reset_seed(config, index))
+        return Collector.restart(env, self.obs_stats, self.return_stats, reset_seed(config, index))
 
     def replay(self, env: VectorEnv) -> np.ndarray:
-        """Brings the environments to where they stood; returns what is seen there."""
+        """Brings the environments back to this state; returns the observation there."""
         obs = env.reset(self.seed)
         for actions in self.played:
             for action in actions:
@@ -84,7 +101,7 @@ class Collector(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """Returns and lengths, undiscounted and not normalised, of the episodes that ended."""
+    """Returns and lengths of the episodes that ended, undiscounted and not normalised."""
 
     returns: list[float]
     lengths: list[int]
@@ -93,26 +110,26 @@ class Episodes(NamedTuple):
 def collect(
     env: VectorEnv, policy: Policy, state: Collector, config: Config, rng: np.random.Generator
 ) -> tuple[Collector, Batch, Episodes]:
-    """Steps the environments `num_steps` times with actions drawn from `policy` (on the host).
+    """Steps the environments `num_steps` times with actions sampled from `policy` on the host.
 
-    The observation statistics stay fixed while acting and take the batch in afterwards. The very
-    first batch is normalised by its own statistics instead: the policy's head is near zero then,
-    so it acted in the same way.
+    The observation statistics are fixed during the rollout and updated with the batch afterwards.
+    The first batch is normalised by its own statistics instead: the policy's head is near zero
+    then, so it acts in the same way with either.
     """
     steps, envs = config.num_steps, env.num_envs
     act = policy.actor(policy.family.noise(rng, (steps, envs)))
-    seen = preparing(config, state.obs_stats)
+    normalize = preparing(config, state.obs_stats)
     raw_obs = np.empty((steps, *state.obs.shape), state.obs.dtype)
-    raw_next, actions, taken = np.empty_like(raw_obs), [], []
+    raw_next, actions, env_actions = np.empty_like(raw_obs), [], []
     rewards = np.empty((steps, envs))
     ends = np.empty((2, steps, envs), bool)
     obs = state.obs
     for t in range(steps):
         raw_obs[t] = obs
         _check_range(config.env_id, "observation", raw_obs[t : t + 1], t)
-        action = act(t, seen(obs))
-        taken.append(to_env(env.action_space, action))
-        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(taken[-1])
+        action = act(t, normalize(obs))
+        env_actions.append(to_env(env.action_space, action))
+        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(env_actions[-1])
         actions.append(action)
     _check_range(config.env_id, "observation", raw_next, 1)
     _check_range(config.env_id, "reward", rewards, 1)
@@ -121,36 +138,36 @@ def collect(
     with np.errstate(over="ignore", invalid="ignore"):
         obs_stats = encoder.update_stats(state.obs_stats, raw_obs.reshape(-1, *obs.shape[1:]))
     _check_stats(config.env_id, obs_stats, raw_obs)
-    (discounted, *whole), sums = _sums(rewards, done, state, config.gamma)
+    (discounted, *undiscounted), sums = _episode_sums(rewards, done, state, config.gamma)
     return_stats = state.return_stats.update(discounted.reshape(-1))
     used = state.obs_stats if state.obs_stats.seen else obs_stats
     before, after = (prepare(config, used, raw) for raw in (raw_obs, raw_next))
     scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
     batch = Batch(before, after, np.stack(actions), scaled, ends[0], ends[1])
-    totals, counts = (values[done].tolist() for values in whole)
-    episodes = Episodes(totals, [int(count) for count in counts])
-    played = (*state.played, np.stack(taken))
-    stands = Collector(obs, obs_stats, return_stats, *sums, seed=state.seed, played=played)
-    return stands, batch, episodes
+    returns, lengths = (values[done].tolist() for values in undiscounted)
+    episodes = Episodes(returns, [int(length) for length in lengths])
+    played = (*state.played, np.stack(env_actions))
+    collector = Collector(obs, obs_stats, return_stats, *sums, seed=state.seed, played=played)
+    return collector, batch, episodes
 
 
 def reset_seed(config: Config, index: int) -> int:
-    """The seed of the episodes that begin after generation `index`: a function of the run's."""
-    draw = np.random.default_rng([config.seed, index + 1, RESETS])
-    return int(draw.integers(2**31 - config.num_envs))
+    """The seed of the reset after generation `index`, derived from the seed of the run."""
+    rng = np.random.default_rng([config.seed, index + 1, RESET_STREAM])
+    return int(rng.integers(2**31 - config.num_envs))
 
 
 def _check_range(task: str, what: str, values: np.ndarray, first: int) -> None:
-    """Refuses what is not a number or none in float32, naming the environment and the step.
+    """Raises EnvError for values that are not finite in float32; names environment and step.
 
-    `values` are of some steps, from step `first` of the rollout on. What is acted on is looked at
-    before, the rest once the batch is full. With rewards in that range, their sums, squares and
-    statistics, in float64, are finite too.
+    `values` start at step `first` of the rollout. Observations are checked before the policy sees
+    them, final observations and rewards once the batch is full. Sums, squares and statistics of
+    rewards in that range are finite in float64.
     """
-    # The sum of squares is one quick call; what it does not vouch for is looked at closely.
-    if values.dtype.kind != "f" or np.vdot(values, values) <= LARGEST:
+    # The sum of squares is one fast call; the exact check follows only where it is too large.
+    if values.dtype.kind != "f" or np.vdot(values, values) <= FLOAT32_MAX:
         return
-    bad = ~(np.abs(values) <= LARGEST).reshape(*values.shape[:2], -1).all(axis=-1)
+    bad = ~(np.abs(values) <= FLOAT32_MAX).reshape(*values.shape[:2], -1).all(axis=-1)
     if bad.any():
         step, index = np.argwhere(bad)[0]
         finite = np.isfinite(values[step, index]).all()
@@ -161,7 +178,7 @@ def _check_range(task: str, what: str, values: np.ndarray, first: int) -> None:
 
 
 def _check_stats(task: str, stats: RunningStats, raw_obs: np.ndarray) -> None:
-    """Refuses observations that the running variance overflows with: squares in their own type."""
+    """Raises EnvError for observations whose squares, in their own type, overflow the variance."""
     if np.isfinite(stats.mean).all() and np.isfinite(stats.var).all():
         return
     step, index, *_ = np.unravel_index(np.argmax(np.abs(raw_obs)), raw_obs.shape)
@@ -171,39 +188,13 @@ def _check_stats(task: str, stats: RunningStats, raw_obs: np.ndarray) -> None:
     )
 
 
-def _sums(rewards: np.ndarray, done: np.ndarray, state: Collector, gamma: float):
-    """Each episode so far, in one pass: its discounted return, its return, its length.
+def _episode_sums(rewards: np.ndarray, done: np.ndarray, state: Collector, gamma: float):
+    """Running sums of each episode in one pass: discounted return, return and length.
 
-    Of every step, and what to go on from in the next batch.
+    Returns the sums at every step, and those to continue from in the next batch.
     """
     terms = np.stack([rewards, rewards, np.ones_like(rewards)], axis=1)
-    begun = np.stack([state.accumulators, state.episode_return, state.episode_length])
-    found, left = discounted_returns(terms, done[:, None], begun, np.array([[gamma], [1.0], [1.0]]))
-    return found.swapaxes(0, 1), left
-
-
-def gae(
-    rewards: Float[Array, "steps envs"],
-    values: Float[Array, "steps envs"],
-    next_values: Float[Array, "steps envs"],
-    terminated: Bool[Array, "steps envs"],
-    truncated: Bool[Array, "steps envs"],
-    gamma: float,
-    lam: float | Float[Array, ""],
-) -> Float[Array, "steps envs"]:
-    """Generalised advantages: δ_t = r_t + γ V(s'_t)(1 − terminated_t) − V(s_t),
-    A_t = δ_t + γλ (1 − done_t) A_{t+1}.
-
-    `next_values` are of the observation each action led to, so a truncated step bootstraps from
-    its true final observation, and the last step of the batch needs no case of its own.
-    """
-    delta = rewards + gamma * next_values * ~terminated - values
-    decay = gamma * lam * ~(terminated | truncated)
-
-    def backward(after, step):
-        delta_t, decay_t = step
-        advantage = delta_t + decay_t * after
-        return advantage, advantage
-
-    start = jnp.zeros_like(values[0])
-    return jax.lax.scan(backward, start, (delta, decay), reverse=True, unroll=8)[1]
+    initial = np.stack([state.accumulators, state.episode_return, state.episode_length])
+    discounts = np.array([[gamma], [1.0], [1.0]])
+    sums, final = discounted_returns(terms, done[:, None], initial, discounts)
+    return sums.swapaxes(0, 1), final

@@ -1,10 +1,11 @@
-"""The same instrument for Stable-Baselines3: its PPO, as it is (pip install 'capo-rl[sb3]')."""
+"""Signal and waste of the unmodified PPO of Stable-Baselines3 (pip install 'capo-rl[sb3]')."""
 
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,15 +17,17 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.vec_env import VecNormalize
 
-from capo.config import UsageError, check_least
-from capo.envs import quiet
-from capo.families import Bernoulli, Categorical, DiagGaussian, Family, MultiCategorical
-from capo.fisher import Apply, Experience, Geometry
-from capo.ppo import standardize
-from capo.registry import check_registered, import_module_of
-from capo.study import Trial
+from capo.core.families import Bernoulli, Categorical, DiagGaussian, MultiCategorical
+from capo.core.family import Family
+from capo.core.fisher import Apply, Experience, Geometry
+from capo.core.ppo import standardize
+from capo.diagnostics.trials import Trial
+from capo.envs.base import quiet
+from capo.envs.registry import check_registered, import_module_of, split_id
+from capo.errors import UsageError, check_least
 
-AS_LONG_AS_IT_TAKES = 10**12
+UNLIMITED_STEPS = 10**12
+"""Steps of a `learn` that ends by its callback."""
 ACTIVATIONS = {
     "Tanh": jnp.tanh,
     "ReLU": jax.nn.relu,
@@ -36,7 +39,7 @@ ACTIVATIONS = {
 
 
 def _forward(activation, params: dict[str, Any], features):
-    """Distribution parameters of an SB3 MlpPolicy, from its flattened observations."""
+    """Distribution parameters of an SB3 MlpPolicy from its flattened observations."""
     x = features
     *hidden, head = params["layers"]
     for weight, bias in hidden:
@@ -53,13 +56,15 @@ APPLY: dict[str, Apply] = {
 
 
 def read_policy(model: PPO) -> tuple[Family, Apply, dict[str, Any]]:
-    """The family, the forward pass and the parameters of a model's policy, as it is now."""
+    """The family, the forward pass and a copy of the parameters of a model's policy."""
     policy = model.policy
     modules = list(policy.mlp_extractor.policy_net)
     linear = [m for m in modules if isinstance(m, torch.nn.Linear)]
     kinds = {type(m).__name__ for m in modules if not isinstance(m, torch.nn.Linear)} or {"Tanh"}
     if list(policy.pi_features_extractor.parameters()) or len(kinds) != 1:
-        raise UsageError("only Stable-Baselines3's MlpPolicy can be split into signal and waste")
+        raise UsageError(
+            "only an MlpPolicy of Stable-Baselines3 can be split into signal and waste"
+        )
     kind = kinds.pop()
     if kind not in APPLY:
         known = ", ".join(APPLY)
@@ -89,7 +94,7 @@ def _family(dist: distributions.Distribution) -> Family:
 
 
 def read_rollout(model: PPO, family: Family) -> Experience:
-    """The rollout buffer in one axis; advantages are standardised if the model does it."""
+    """The rollout buffer in one axis; advantages are standardised if the model does so."""
     buffer, policy = model.rollout_buffer, model.policy
     obs, actions, advantages = (
         x if buffer.generator_ready else buffer.swap_and_flatten(x)
@@ -98,24 +103,25 @@ def read_rollout(model: PPO, family: Family) -> Experience:
     tensor = torch.as_tensor(np.asarray(obs), device=model.device)
     space = policy.observation_space
     with torch.no_grad():
-        seen = preprocess_obs(tensor, space, normalize_images=policy.normalize_images)
-        features = _array(policy.pi_features_extractor(seen))
+        inputs = preprocess_obs(tensor, space, normalize_images=policy.normalize_images)
+        features = _array(policy.pi_features_extractor(inputs))
     if isinstance(family, Categorical):
         actions = actions.reshape(-1)
     if not isinstance(family, DiagGaussian):
         actions = actions.astype(np.int32)
-    gains = np.asarray(advantages, np.float64).reshape(-1)
+    advantages = np.asarray(advantages, np.float64).reshape(-1)
     if model.normalize_advantage:
-        gains = standardize(gains)
-    return Experience(features, actions.copy(), gains)
+        advantages = standardize(advantages)
+    return Experience(features, actions.copy(), advantages)
 
 
 class FisherCallback(BaseCallback):
-    """Splits every update of an unmodified PPO into signal and waste, into SB3's own logger.
+    """Splits the updates of an unmodified PPO into signal and waste, and logs them by SB3's logger.
 
     `model.learn(…, callback=FisherCallback())` records `fisher/signal`, `fisher/waste`,
-    `fisher/alignment` and the other fields of `fisher.Decomposition` beside SB3's `train/…`.
-    `every` is how many updates apart; `options` are those of `krylov.natural_gradient`.
+    `fisher/alignment` and the other fields of `capo.core.fisher.Decomposition` next to SB3's
+    `train/…`. `every` is the interval in updates; `options` are those of
+    `capo.core.natural_gradient.natural_gradient`.
     """
 
     def __init__(self, every: int = 1, verbose: int = 0, **options: Any):
@@ -123,7 +129,7 @@ class FisherCallback(BaseCallback):
         check_least("every", every)
         self.every, self.options = every, options
         self.last: dict[str, float] = {}
-        """The numbers of the last update that was looked at."""
+        """The decomposition of the last update that was split."""
         self._count = 0
         self._pending: tuple[Family, Apply, dict[str, Any], Experience] | None = None
 
@@ -134,17 +140,17 @@ class FisherCallback(BaseCallback):
         self._count += 1
 
     def _on_rollout_start(self) -> None:
-        self._finish()
+        self._split_pending()
 
     def _on_training_end(self) -> None:
-        if self._finish():
+        if self._split_pending():
             self.logger.dump(self.num_timesteps)
 
     def _on_step(self) -> bool:
         return True
 
-    def _finish(self) -> bool:
-        """Decomposes the update since the last rollout, if there was one to look at."""
+    def _split_pending(self) -> bool:
+        """Decomposes the update since the last rollout, if it is due; returns whether it was."""
         if self._pending is None:
             return False
         family, apply, before, data = self._pending
@@ -183,13 +189,13 @@ class _Repeat(BaseCallback):
         )
         self._rollouts += 1
         if self._rollouts == 1:
-            return  # the episodes have all just begun
+            return  # all episodes of the first rollout have just begun
         family, apply, before = read_policy(self.model)
         data = read_rollout(self.model, family)
         after: dict[int, list[Any]] = {depth: [] for depth in self.epochs}
         for expert in range(self.experts):
             self._restore()
-            # Stable-Baselines3 shuffles by NumPy's global generator.
+            # Stable-Baselines3 shuffles with NumPy's global generator.
             np.random.seed([self.seed, self._rollouts, expert])  # noqa: NPY002
             done = 0
             for depth in self.epochs:
@@ -208,9 +214,9 @@ class _Repeat(BaseCallback):
 
 
 def load(path: Path, env_id: str, seed: int = 0, statistics: Path | None = None) -> PPO:
-    """Reads a saved PPO and gives it environments. Unpickles: only for files you trust.
+    """Loads a saved PPO and makes its environments. Unpickles: only for files you trust.
 
-    `statistics` is the file of its VecNormalize, if it was trained with one.
+    `statistics` is the VecNormalize file of a model that was trained with one.
     """
     import_module_of(env_id)
     check_registered(env_id)
@@ -218,7 +224,7 @@ def load(path: Path, env_id: str, seed: int = 0, statistics: Path | None = None)
         model = PPO.load(path, device="cpu")
     except Exception as error:
         raise UsageError(f"{path} is not a readable Stable-Baselines3 PPO: {error}") from error
-    with quiet():
+    with quiet(gym.spec(split_id(env_id)[1])):
         env = make_vec_env(env_id, n_envs=model.n_envs, seed=seed)
     if statistics is not None:
         env = VecNormalize.load(str(statistics), env)
@@ -234,11 +240,11 @@ def load(path: Path, env_id: str, seed: int = 0, statistics: Path | None = None)
 def trials(
     model: PPO, epochs: Sequence[int], experts: int, batches: int, seed: int
 ) -> Iterator[Trial]:
-    """Collects fresh batches and repeats the model's own `train()` on each, K times by depth.
+    """Collects fresh batches and repeats the model's own `train()` K times on each.
 
-    Starts from the saved Adam moments, at the beginning of the learning rate's schedule.
+    Every update starts from the saved Adam moments and the initial learning rate of the schedule.
     """
     model.verbose, model.target_kl, model.tensorboard_log = 0, None, None
     repeat = _Repeat(epochs, experts, batches, seed)
-    model.learn(AS_LONG_AS_IT_TAKES, callback=repeat)
+    model.learn(UNLIMITED_STEPS, callback=repeat)
     yield from repeat.trials

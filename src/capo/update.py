@@ -1,35 +1,36 @@
-"""One generation's update of everything from one batch: two compiled calls, side by side."""
+"""One generation: the update of policy and critic from one batch, as two compiled programs."""
 
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from capo.adam import init_optimizer
 from capo.config import Config
-from capo.consensus import Experts, best_of, theorem, tree_mean, tree_pick
-from capo.critic import fit_critic
-from capo.distill import distill, line_search
-from capo.envs import available_cores
-from capo.experts import gae_lambdas, permutations, shares, train_experts
-from capo.families import Family
-from capo.finite import all_finite, finite_rows, mend, tree_where
-from capo.methods import method_of, resolve, warmup_of
-from capo.model import fresh_networks
-from capo.networks import Critic, Policy, to_host
-from capo.ppo import Samples, clipped_surrogate, standardize
-from capo.rollout import Batch, gae
+from capo.core.consensus import Experts, best_of, theorem, tree_mean, tree_pick
+from capo.core.critic import critic_minibatches, fit_critic
+from capo.core.devices import available_cores, critic_device
+from capo.core.distill import distill, distill_adam, limit_std, line_search
+from capo.core.experts import shares, train_experts
+from capo.core.family import Family
+from capo.core.masking import all_finite, finite_rows, replace_nonfinite, tree_where
+from capo.core.networks import Critic, Policy
+from capo.core.optimizer import empty_moments, init_optimizer
+from capo.core.outer import count_cuts, init_outer, outer_step
+from capo.core.ppo import Samples, standardize
+from capo.methods import Settled, compiled_part, settle, warmup_of
+from capo.rollout import Batch
+from capo.samples import advantages_of, last_batches, samples_of
+from capo.state import TrainState
 
 
 class Update(NamedTuple):
-    """What a generation makes of a batch, on the host."""
+    """Result of a generation, on the host."""
 
     state: "TrainState"
     info: dict[str, float]
@@ -39,54 +40,34 @@ class Update(NamedTuple):
     """Generalised advantages of the batch, time and environments in one axis."""
 
 
-class TrainState(NamedTuple):
-    """The learner between two generations, on the host."""
-
-    policy: Policy
-    critic: Critic
-    policy_opt: optax.OptState
-    critic_opt: optax.OptState
-
-
-def init(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
-    """Fresh networks for these spaces, from the configuration's seed."""
-    # One program, with the seed as an argument, rather than dozens of small ones.
-    make = jax.jit(lambda key: _fresh(config, observation_space, action_space, key))
-    return to_host(make(jax.random.key(config.seed)))
-
-
-def _fresh(
-    config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
-) -> TrainState:
-    networks = fresh_networks(config, observation_space, action_space, key)
-    return TrainState(*networks, *(init_optimizer(config, network) for network in networks))
-
-
-def blank(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
-    """The shapes and types of what `init` makes, without making it."""
-    make = functools.partial(_fresh, config, observation_space, action_space)
-    return jax.eval_shape(make, jax.random.key(0))
-
-
 def generation(
-    config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
+    config: Config,
+    key: PRNGKeyArray,
+    state: TrainState,
+    batch: Batch,
+    learning_rate: float,
+    delta: float | None = None,
 ) -> Update:
-    """One update of everything from one batch: two programs side by side, one transfer back.
+    """Updates policy and critic from one batch: two concurrent programs, one transfer back.
 
-    The value fit needs nothing of the experts, nor they of it, so it runs beside them.
+    The experts and the value fit do not depend on each other. `delta` is the trust region of this
+    generation (default: the configuration's). The average of the policy is left to the loop.
     """
-    fit, find = _calls(config, key, state, batch, learning_rate)
-    # In this order: both calls return before their results are there.
-    (critic, fitted), (policy, info, experts, advantages) = jax.device_get((fit(), find()))
+    fit, find = _calls(config, key, state, batch, learning_rate, delta)
+    # Both calls return before their results are ready.
+    (critic, fitted), (found, info, experts, advantages) = jax.device_get((fit(), find()))
     info = {name: float(value) for name, value in (info | fitted).items()}
-    networks = (policy[0], critic[0], policy[1], critic[1])
-    return Update(TrainState(*networks), info, experts, advantages)
+    policy, opt_state, outer, past = found
+    state = TrainState(policy, critic[0], opt_state, critic[1], outer, past=past)
+    return Update(state, info, experts, advantages)
 
 
-def rehearse(configs: Sequence[Config], key: PRNGKeyArray, state: TrainState, batch: Batch) -> None:
-    """Compiles what `generation` calls with each of these, side by side: it takes a while.
+def precompile(
+    configs: Sequence[Config], key: PRNGKeyArray, state: TrainState, batch: Batch
+) -> None:
+    """Compiles the programs of `generation` for each configuration, concurrently.
 
-    They are one run's: what is fitted to the values does not differ.
+    The configurations are phases of one run, which share the value fit.
     """
     calls = [_calls(config, key, state, batch, config.learning_rate) for config in configs]
     programs = [calls[0][0], *(find for _, find in calls)]
@@ -95,52 +76,61 @@ def rehearse(configs: Sequence[Config], key: PRNGKeyArray, state: TrainState, ba
 
 
 def _calls(
-    config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, learning_rate: float
+    config: Config,
+    key: PRNGKeyArray,
+    state: TrainState,
+    batch: Batch,
+    learning_rate: float,
+    delta: float | None = None,
 ) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """The value fit and the update of the policy."""
-    config, rate = resolve(config), np.float32(learning_rate)
+    settled, rate = settle(config), np.float32(learning_rate)
+    state = state._replace(ema=None)  # Neither program depends on it.
+    region = np.float32(config.delta if delta is None else delta)
 
     def fit():
-        args = jax.device_put((key, state.critic, state.critic_opt, batch, rate), _beside())
-        return _critic_program(_static(warmup_of(config)), *args)
+        args = jax.device_put((key, state.critic, state.critic_opt, batch, rate), critic_device())
+        return _critic_program(compiled_part(warmup_of(settled)), *args)
 
-    return fit, lambda: _policy_program(_static(config), key, state, batch, rate)
-
-
-def _beside() -> Any:
-    """Where the critic is fitted: a device that no expert needs, if there is one."""
-    return jax.devices()[-1]
-
-
-def _static(config: Config) -> Config:
-    """Blanks what the compiled program does not depend on, so that equal programs are shared."""
-    fixed = {"seed": 0, "total_steps": config.batch_size, "learning_rate": 1.0, "warmup": 0.0}
-    names = ("backend", "workers", "warmup_floor", "network", "hidden", "activation", "frame_stack")
-    same = {name: getattr(Config, name) for name in names}
-    return config.replace(env_id="", diagnostics=0, **fixed, **same)
+    return fit, lambda: _policy_program(compiled_part(settled), key, state, batch, rate, region)
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def _policy_program(
-    config: Config, key: PRNGKeyArray, state: TrainState, batch: Batch, rate: Float[Array, ""]
+    config: Settled,
+    key: PRNGKeyArray,
+    state: TrainState,
+    batch: Batch,
+    rate: Float[Array, ""],
+    delta: Float[Array, ""],
 ):
-    """The next policy with its optimizer state, what to report, the experts, the advantages."""
-    method = method_of(config.algo)
+    """The next policy and its optimizer state, metrics, experts and advantages."""
+    method = config.method
     _, advantages, expert_advantages = advantages_of(config, state.critic, batch)
     samples, surrogate_of = samples_of(state.policy, batch, advantages, config)
-    depth = method.depth(config)
-    share = shares(jax.random.fold_in(key, 0), expert_advantages, depth, config)
+    pool, sizes, past = samples, None, state.past
+    if past is not None:
+        reused, past = last_batches(config, state.policy, state.critic, past, batch)
+        if config.batches > 1:
+            pool, expert_advantages, sizes = reused
+    depth, order = method.depth(config), jax.random.fold_in(key, 0)
+    share = shares(order, expert_advantages, depth, config, sizes, pool.importance)
     trained = train_experts(
-        method.rule(config), state.policy, state.policy_opt, samples, share, rate, config
+        method.rule(config), state.policy, state.policy_opt, pool, share, rate, config
     )
     dists = jax.vmap(lambda p: p(samples.obs))(trained.policy)
     found = Experts(*trained[:3], dists, jax.vmap(surrogate_of)(dists))
     good = finite_rows(found)
-    experts = mend(found, good)._replace(good=good)
+    experts = replace_nonfinite(found, good)._replace(good=good)
+    info = {}
+    if sizes is not None:
+        info["effective_size"] = jnp.mean(sizes[1:])
+        if config.diversity == "batches":
+            experts = experts._replace(weight=sizes / jnp.mean(sizes, where=good))
 
-    policy, policy_opt, info = _next_policy(config, state, experts, samples)
-    info |= {name: jnp.mean(value, where=good) for name, value in trained.info.items()}
-    info |= _of_experts(policy.family, experts, samples)
+    policy, policy_opt, outer, found = _next_policy(config, state, experts, samples, rate, delta)
+    info |= found | {name: jnp.mean(value, where=good) for name, value in trained.info.items()}
+    info |= _expert_metrics(policy.family, experts, samples)
     network = policy(samples.obs)
     info |= {
         "kl": jnp.mean(policy.family.kl(samples.dist, network)),
@@ -151,25 +141,24 @@ def _policy_program(
     if dists.shape[0] > 1:
         gains = standardize(advantages.reshape(-1))
         ends = (samples.dist, experts.dist, network, samples.actions, gains)
-        info |= theorem(policy.family, *ends, config.delta, good)
-    return (policy, policy_opt), info, trained.policy, advantages.reshape(-1)
+        info |= theorem(policy.family, *ends, delta, good, experts.weight)
+    return (policy, policy_opt, outer, past), info, trained.policy, advantages.reshape(-1)
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def _critic_program(
-    config: Config,
+    config: Settled,
     key: PRNGKeyArray,
     critic: Critic,
     opt_state: optax.OptState,
     batch: Batch,
     rate: Float[Array, ""],
 ):
-    """The next critic with its optimizer state, the old ones if not finite; what to report."""
+    """The next critic and its optimizer state (the old ones if not finite), and metrics."""
     values, advantages, _ = advantages_of(config, critic, batch)
     targets = (advantages + values).reshape(-1)
     obs = batch.obs.reshape(-1, *batch.obs.shape[2:])
-    order = permutations(jax.random.fold_in(key, 1), config.epochs, obs.shape[0])
-    indices = order.reshape(config.epochs, config.minibatches, -1)
+    indices = critic_minibatches(jax.random.fold_in(key, 1), obs.shape[0], config)
     *new, error = fit_critic(critic, opt_state, obs, targets, indices, rate, config)
     sound = all_finite((new, error))
     unexplained = jnp.var(targets - values.reshape(-1)) / (jnp.var(targets) + 1e-12)
@@ -181,62 +170,52 @@ def _critic_program(
     return tree_where(sound, tuple(new), (critic, opt_state)), info
 
 
-def advantages_of(config: Config, critic: Critic, batch: Batch):
-    """V(s), the advantages, and each expert's own advantages in a flat batch."""
-    ends = (batch.terminated, batch.truncated)
-    if config.truncation == "terminate":
-        ends = (batch.terminated | batch.truncated, batch.truncated)
-    values, next_values = critic(batch.obs), critic(batch.next_obs)
-
-    def with_lambda(lam):
-        return gae(batch.rewards, values, next_values, *ends, config.gamma, lam)
-
-    advantages = with_lambda(config.gae_lambda)
-    width = method_of(config.algo).width(config)
-    own = jnp.broadcast_to(advantages, (width, *advantages.shape))
-    if config.diversity == "gae-lambda":
-        own = jax.vmap(with_lambda)(gae_lambdas(config.gae_lambda, width))
-    return values, advantages, own.reshape(width, -1)
-
-
-def samples_of(
-    policy: Policy, batch: Batch, advantages: Float[Array, "steps envs"], config: Config
+def _next_policy(
+    config: Settled,
+    state: TrainState,
+    experts: Experts,
+    samples: Samples,
+    rate: Float[Array, ""],
+    delta: Float[Array, ""],
 ):
-    """The flat batch as the incumbent sees it, and dist ↦ clipped surrogate over all of it."""
-    obs, actions = (x.reshape(-1, *x.shape[2:]) for x in (batch.obs, batch.actions))
-    dist = policy(obs)
-    log_prob = policy.family.log_prob(dist, actions)
-    gains = standardize(advantages.reshape(-1))
-
-    def surrogate(other: Float[Array, "n params"]) -> Float[Array, ""]:
-        ratio = jnp.exp(policy.family.log_prob(other, actions) - log_prob)
-        return jnp.mean(clipped_surrogate(ratio, gains, config.clip))
-
-    return Samples(obs, actions, dist, log_prob), surrogate
-
-
-def _next_policy(config: Config, state: TrainState, experts: Experts, samples: Samples):
-    """The next policy, its optimizer state and what to report; the old ones if not finite."""
-    policy, info = _aggregate(config, state.policy, experts, samples)
-    policy_opt = _carry(config, state.policy_opt, state.policy, experts)
-    sound = all_finite((experts, policy, policy_opt, policy(samples.obs)))
-    info["nonfinite/policy"] = 1.0 - sound
-    old = (state.policy, state.policy_opt)
-    return *tree_where(sound, (policy, policy_opt), old), info
-
-
-def _aggregate(config: Config, incumbent: Policy, experts: Experts, samples: Samples):
-    """Aggregates, distils and searches the line, as far as each is switched on."""
-    policy, target = method_of(config.algo).aggregate(experts)
-    info = {}
-    if config.distill == "on":
-        target = policy(samples.obs) if target is None else target
-        student = incumbent if config.distill_init == "incumbent" else policy
-        policy, info = distill(student, target, samples.dist, samples.obs, config)
-    if config.line_search != "off":
-        policy, found = line_search(incumbent, policy, samples.dist, samples.obs, config)
+    """The next policy, its optimizer state and momentum (the old ones if not finite), metrics."""
+    outer = None
+    if config.outer_momentum:
+        outer = state.outer or init_outer(state.policy)
+    old = (state.policy, state.policy_opt, outer)
+    policy, info = _aggregate(config, state.policy, experts, samples, rate, delta)
+    policy, outer = outer_step(state.policy, policy, outer, config)
+    if config.delta_std:
+        policy, found = limit_std(state.policy, policy, config.delta_std)
         info |= found
-    return policy, info
+    if config.line_search != "off":
+        ends = (state.policy, policy, samples.dist, samples.obs)
+        policy, found = line_search(*ends, delta, radius=config.line_search == "radius")
+        outer = None if outer is None else count_cuts(outer, found["step_scale"])
+        info |= found
+    policy_opt = _carry(config, state.policy_opt, state.policy, experts)
+    sound = all_finite((experts, policy, policy_opt, outer, policy(samples.obs)))
+    info["nonfinite/policy"] = 1.0 - sound
+    return *tree_where(sound, (policy, policy_opt, outer), old), info
+
+
+def _aggregate(
+    config: Settled,
+    incumbent: Policy,
+    experts: Experts,
+    samples: Samples,
+    rate: Float[Array, ""],
+    delta: Float[Array, ""],
+):
+    """Aggregation, then distillation where it is on."""
+    policy, target = config.method.aggregate(experts)
+    if config.distill == "off":
+        return policy, {}
+    target = policy(samples.obs) if target is None else target
+    student = incumbent if config.distill_init == "incumbent" else policy
+    if config.distill == "adam":
+        return distill_adam(student, target, samples.dist, samples.obs, rate, delta, config)
+    return distill(student, target, samples.dist, samples.obs, config)
 
 
 def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts) -> optax.OptState:
@@ -244,6 +223,8 @@ def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts
     match config.carry:
         case "incumbent":
             return old
+        case "counter":
+            return empty_moments(tree_pick(experts.opt_state, best_of(experts)))
         case "reset":
             return init_optimizer(config, policy)
         case "best":
@@ -252,8 +233,8 @@ def _carry(config: Config, old: optax.OptState, policy: Policy, experts: Experts
             return tree_mean(experts.opt_state, experts.good)
 
 
-def _of_experts(family: Family, experts: Experts, samples: Samples):
-    """What the experts that count did, on average."""
+def _expert_metrics(family: Family, experts: Experts, samples: Samples):
+    """Metrics of the finite experts."""
     kl = jax.vmap(lambda d: jnp.mean(family.kl(samples.dist, d)))(experts.dist)
     return {
         "expert_kl": jnp.mean(kl, where=experts.good),

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    from browsing import start
+    from support.browser import start
 
     driver = start(tmp_path_factory.mktemp("profile"))
     yield driver

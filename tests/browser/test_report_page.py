@@ -1,4 +1,4 @@
-"""report.html in a real browser: what is drawn, what moves, and what must not happen."""
+"""report.html in a real browser: curves, sorting, and no scripts or requests of others."""
 
 import io
 import json
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from browsing import TRAP, events, find, hover, press, requested, visit
-from capo.cli import main
-from folders import make_run
+from capo.cli.main import main
+from support.browser import TRAP, events, find, hover, press, requested, visit
+from support.run_folders import make_run
 
 pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 
@@ -19,7 +19,7 @@ SCORES = {1: 100.0, 2: 9.5, 3: -20.0, 4: 1000.0, 5: None}
 
 
 def run(folder, *words):
-    """A command where and how a person would give it."""
+    """Runs a command in the folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["capo", *words])
@@ -28,7 +28,7 @@ def run(folder, *words):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Two methods, two seeds each, really trained."""
+    """The report of two methods with two trained seeds each."""
     folder = tmp_path_factory.mktemp("trained")
     for algo in ("ppo", "capo"):
         for seed in ("1", "2"):
@@ -39,7 +39,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def crafted(tmp_path_factory):
-    """Returns of all sizes, one that is missing, and names that would do harm."""
+    """The report of runs with returns of all sizes, a missing one, and markup in names."""
     folder = tmp_path_factory.mktemp("crafted")
     for seed, score in SCORES.items():
         returns = (None,) if score is None else (1.0, score)
@@ -78,8 +78,8 @@ def column(browser, table, name):
     ]
 
 
-def test_the_watch_is_awake(browser, tmp_path):
-    """A page that does complain and does reach out is seen to."""
+def test_errors_and_requests_of_a_page_are_noticed(browser, tmp_path):
+    """The checks below fail for a page with an error and a request."""
     page = tmp_path / "bad.html"
     page.write_text("<script>console.error('x')</script><img src='there-is-none.png'>")
     visit(browser, page)
@@ -89,7 +89,7 @@ def test_the_watch_is_awake(browser, tmp_path):
 
 @pytest.mark.parametrize("name", ["trained", "crafted"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_is_silent_and_alone(browser, request, name, width):
+def test_the_page_logs_nothing_and_requests_nothing(browser, request, name, width):
     page = request.getfixturevalue(name)
     visit(browser, page, width)
     button, _ = column(browser, "runs", "Seed")
@@ -114,7 +114,7 @@ def test_curves_are_drawn(browser, trained, scheme):
     assert ground == ("rgba(255, 255, 255, 1)" if scheme == "light" else "rgba(22, 23, 26, 1)")
 
 
-def test_the_legend_reads_the_curves_under_the_pointer(browser, trained):
+def test_the_legend_shows_the_values_at_the_pointer(browser, trained):
     visit(browser, trained)
     (chart,) = find(browser, "figure[data-curves] svg.chart")
     assert [output.text for output in find(browser, "output")] == ["", ""]
@@ -138,7 +138,7 @@ def test_everything_is_on_the_page(browser, trained):
     assert seeds() == ["2", "2"]
 
 
-def test_a_header_sorts_and_turns_round_and_numbers_are_numbers(browser, crafted):
+def test_a_click_on_a_header_sorts_numerically_and_then_reverses(browser, crafted):
     visit(browser, crafted)
     button, values = column(browser, "runs", "Final return")
     head = button.find_element("xpath", "..")
@@ -152,7 +152,7 @@ def test_a_header_sorts_and_turns_round_and_numbers_are_numbers(browser, crafted
     assert head.get_attribute("aria-sort") == "descending"
 
 
-def test_a_header_sorts_by_keyboard_and_words_are_words(browser, crafted):
+def test_a_header_sorts_text_from_the_keyboard(browser, crafted):
     visit(browser, crafted)
     button, values = column(browser, "runs", "Folder")
     before = values()
@@ -179,7 +179,7 @@ def test_names_are_text_and_nothing_but_text(browser, crafted):
     assert browser.get_log("browser") == []
 
 
-def test_what_got_in_all_the_same_could_neither_run_nor_call_out(browser, trained):
+def test_injected_markup_can_neither_run_nor_send_requests(browser, trained):
     visit(browser, trained)
     browser.execute_async_script(
         "const script = document.createElement('script'), picture = new Image();"
@@ -197,7 +197,7 @@ def test_what_got_in_all_the_same_could_neither_run_nor_call_out(browser, traine
 
 
 @pytest.mark.parametrize("name", ["trained", "crafted"])
-def test_it_can_be_read_on_a_telephone(browser, request, name):
+def test_the_page_fits_a_phone(browser, request, name):
     visit(browser, request.getfixturevalue(name), width=400)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
     sizes = browser.execute_script(

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's own evaluation, on our models, unchanged."""
+"""Stable-Baselines3's `evaluate_policy` with models of capo."""
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ SIZES = {"num_envs": 4, "num_steps": 32, "minibatches": 4, "epochs": 2, "diagnos
 
 
 class Parts(gym.ObservationWrapper):
-    """CartPole's cart and pole apart, as a Dict."""
+    """CartPole with the cart and the pole as parts of a Dict."""
 
     def __init__(self, env):
         super().__init__(env)

@@ -1,4 +1,4 @@
-"""Exported policies, run by ONNX Runtime, against the policies themselves."""
+"""Exported policies in ONNX Runtime, compared with the policies themselves."""
 
 import dataclasses
 import json
@@ -13,14 +13,15 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="make test-peers installs it")
 onnxruntime = pytest.importorskip("onnxruntime", reason="make test-peers installs it")
 
-from capo import onnx_graph  # noqa: E402
-from capo.cli import main  # noqa: E402
-from capo.config import UsageError  # noqa: E402
-from capo.model import blank_model, space_from_json  # noqa: E402
-from capo.nesting import stack  # noqa: E402
-from capo.normalize import RunningStats  # noqa: E402
-from capo.onnx_export import OBSERVATIONS, TOLERANCE, export_onnx  # noqa: E402
-from probes import small  # noqa: E402
+from capo.cli.main import main  # noqa: E402
+from capo.core.nesting import stack  # noqa: E402
+from capo.core.normalize import RunningStats  # noqa: E402
+from capo.errors import UsageError  # noqa: E402
+from capo.export import onnx_graph  # noqa: E402
+from capo.export.onnx import OBSERVATIONS, TOLERANCE, export_onnx  # noqa: E402
+from capo.model import blank_model  # noqa: E402
+from capo.storage.spaces import space_from_json  # noqa: E402
+from support.probes import small  # noqa: E402
 
 FLAT = gym.spaces.Box(-np.inf, np.inf, (5,), np.float64)
 ACTIONS = {
@@ -52,7 +53,7 @@ OBSERVED = {
 
 
 def grown(space, action_space, seed=0, **changes):
-    """A model as after training: weights and statistics are not what they began with."""
+    """A model with random weights and statistics, as after training."""
     config = small(**{"hidden": (16, 8), "normalize_obs": True, **changes})
     blank = blank_model(config, space, action_space)
     rng = np.random.default_rng(seed)
@@ -71,7 +72,7 @@ def drawn(space, count, seed=3):
 
 
 def named(obs, name="observation"):
-    """The inputs of the graph, as the page says."""
+    """The inputs of the graph, by name, as the page documents them."""
     if isinstance(obs, dict | tuple):
         parts = obs.items() if isinstance(obs, dict) else enumerate(obs)
         return {k: v for key, part in parts for k, v in named(part, f"{name}.{key}").items()}
@@ -94,7 +95,7 @@ def agrees(model, file, obs):
     "changes", [{}, {"activation": "relu", "hidden": (7,)}], ids=["tanh", "relu"]
 )
 @pytest.mark.parametrize("space", ACTIONS.values(), ids=ACTIONS)
-def test_every_kind_of_action(space, changes, tmp_path):
+def test_all_action_spaces(space, changes, tmp_path):
     model, file = grown(FLAT, space, **changes), tmp_path / "policy.onnx"
     found = export_onnx(model, file)
     assert found.observations == OBSERVATIONS >= 256
@@ -135,7 +136,7 @@ def test_deviations_are_among_the_parameters(state_dependent_std, tmp_path):
 
 
 @pytest.mark.parametrize("space", OBSERVED.values(), ids=OBSERVED)
-def test_every_kind_of_observation(space, tmp_path):
+def test_all_observation_spaces(space, tmp_path):
     model, file = grown(space, CHOICE), tmp_path / "policy.onnx"
     export_onnx(model, file)
     assert agrees(model, file, drawn(space, 50))
@@ -160,7 +161,7 @@ def test_an_image_of_one_plane_is_read_by_a_cnn(tmp_path):
     assert agrees(model, tmp_path / "policy.onnx", drawn(space, 50))
 
 
-def test_what_hardly_varies_is_standardised_as_exactly_as_it_was(tmp_path):
+def test_a_nearly_constant_observation_is_normalised_exactly(tmp_path):
     """A mean rounded to float32 would be off by 6e-8 · 1.2 / 1e-4, ten times what is allowed."""
     model = grown(FLAT, ACTIONS["Box"])
     stats = RunningStats(np.full(5, 1.2345678), np.zeros(5), np.full((), 9.0))
@@ -168,7 +169,7 @@ def test_what_hardly_varies_is_standardised_as_exactly_as_it_was(tmp_path):
     assert export_onnx(model, tmp_path / "policy.onnx").difference < 1e-5
 
 
-def test_the_file_says_what_it_is(tmp_path):
+def test_the_file_has_metadata(tmp_path):
     model = grown(OBSERVED["Dict"], ACTIONS["MultiDiscrete"])
     export_onnx(model, tmp_path / "policy.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
@@ -194,7 +195,7 @@ def test_a_graph_that_is_not_the_policy_is_refused(changed, space, tmp_path, mon
         low = dataclasses.replace(model.policy, log_std=np.float32([-9.0, 0.5]))
         model = dataclasses.replace(model, policy=low)
     monkeypatch.setattr(onnx_graph, changed, getattr(onnx_graph, changed) + 0.5)
-    with pytest.raises(UsageError, match=r"the ONNX graph is not the policy: for .* of 256"):
+    with pytest.raises(UsageError, match=r"the ONNX graph differs from the policy for .* of 256"):
         export_onnx(model, tmp_path / "policy.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -219,9 +220,9 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     onnx.checker.check_model("policy.onnx", full_check=True)
 
 
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_the_code_on_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "taking-it-with-you.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
     blocks = re.findall(r"(<!-- [^\n]* -->\n)?```python\n(.*?)```", page, re.DOTALL)
     namespace = {}
     for mark, block in blocks:

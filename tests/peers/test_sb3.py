@@ -1,4 +1,4 @@
-"""The instrument on real Stable-Baselines3: against PyTorch, and against our own networks."""
+"""Diagnostics of Stable-Baselines3 models, compared with PyTorch and with our own networks."""
 
 import re
 import textwrap
@@ -17,11 +17,11 @@ from stable_baselines3.common.logger import configure  # noqa: E402
 from stable_baselines3.common.vec_env import VecNormalize  # noqa: E402
 
 from capo import sb3  # noqa: E402
-from capo.cli import main  # noqa: E402
-from capo.config import UsageError  # noqa: E402
-from capo.families import DiagGaussian  # noqa: E402
-from capo.fisher import Geometry, decompose  # noqa: E402
-from capo.networks import MLP, Policy  # noqa: E402
+from capo.cli.main import main  # noqa: E402
+from capo.core.families import DiagGaussian  # noqa: E402
+from capo.core.fisher import Geometry, decompose  # noqa: E402
+from capo.core.networks import MLP, Policy  # noqa: E402
+from capo.errors import UsageError  # noqa: E402
 
 ACTIONS = {
     "Gaussian": gym.spaces.Box(-1, 1, (2,), np.float32),
@@ -34,7 +34,7 @@ SIZES = {"n_steps": 64, "batch_size": 16, "n_epochs": 3, "seed": 0, "device": "c
 
 
 class Guess(gym.Env):
-    """Pays for actions near the observation; twenty steps an episode."""
+    """Rewards actions near the observation; twenty steps an episode."""
 
     observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
 
@@ -57,15 +57,15 @@ class Guess(gym.Env):
 
 
 class Recorder(sb3.FisherCallback):
-    """Keeps every update beside its numbers."""
+    """Records every update with its diagnostics."""
 
     def __init__(self, **options):
         super().__init__(**options)
         self.updates = []
 
-    def _finish(self):
+    def _split_pending(self):
         pending = self._pending
-        if done := super()._finish():
+        if done := super()._split_pending():
             self.updates.append((pending, sb3.read_policy(self.model)[2], self.last))
         return done
 
@@ -139,7 +139,7 @@ def test_gradient_and_fisher_agree_with_pytorch(space):
 
 
 @every_space
-def test_the_forward_pass_is_theirs(space):
+def test_the_forward_pass_equals_stable_baselines3(space):
     model = model_for(space, policy_kwargs={"net_arch": [16, 8], "activation_fn": torch.nn.ReLU})
     family, apply, params = sb3.read_policy(model)
     obs = np.random.default_rng(0).uniform(-1, 1, (5, 3)).astype(np.float32)
@@ -166,7 +166,7 @@ def test_every_update_reaches_their_logger(tmp_path):
     assert all(0 <= a <= 1 for a in alignments)
 
 
-def test_looking_does_not_change_the_training():
+def test_the_callback_does_not_change_the_training():
     space = ACTIONS["Categorical"]
     watched, _ = train(space)
     alone = model_for(space)
@@ -175,14 +175,14 @@ def test_looking_does_not_change_the_training():
         assert torch.equal(a, b)
 
 
-def test_the_page_about_it_runs(capsys):
+def test_the_code_on_the_diagnostics_page_runs(capsys):
     page = Path(__file__).parents[2] / "docs" / "diagnostics.md"
     (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     exec(compile(textwrap.dedent("  " + block.lstrip()), page.name, "exec"), {})
     assert capsys.readouterr().out.count("fisher/ ") == 3, "6,000 steps are three updates"
 
 
-def test_now_and_then_is_enough():
+def test_updates_can_be_diagnosed_at_an_interval():
     model, callback = model_for(ACTIONS["Bernoulli"]), Recorder(every=2)
     model.learn(64 * 5, callback=callback)
     assert len(callback.updates) == 3
@@ -195,7 +195,7 @@ def test_now_and_then_is_enough():
         ({"policy_kwargs": {"activation_fn": torch.nn.Softplus}}, "Softplus is not supported"),
     ],
 )
-def test_what_it_cannot_read_is_refused(options, message):
+def test_unsupported_models_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
         sb3.read_policy(model_for(ACTIONS["Gaussian"], **options))
 

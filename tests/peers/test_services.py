@@ -1,4 +1,4 @@
-"""Runs at Weights & Biases and Trackio, kept on this machine and read back."""
+"""Runs tracked by Weights & Biases and Trackio, stored locally and read back."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from capo.events import scalars
+from capo.runs.tensorboard import scalars
 
 SIZES = {"-n": 512, "--num-envs": 2, "--num-steps": 64, "--minibatches": 4, "--hidden": 8}
 TRAIN = ["train", "CartPole-v1", "--algo", "ppo", "--run-dir", "run", "--track-project", "trial"]
@@ -18,7 +18,7 @@ BROKEN = """
 import sys
 from pathlib import Path
 from capo import Config
-from capo.runs import Recording, RunFolder
+from capo.runs.folder import Recording, RunFolder
 recording = Recording(track=sys.argv[1], project="trial")
 run = RunFolder(Path("run"), Config("CartPole-v1"), "none", recording)
 run.log({"steps": 128.0, "seconds": 1.0, "return": 3.0, "kl": 0.1, "warmup": 0.0})
@@ -27,7 +27,7 @@ run.finish("failed", None)
 
 
 def python(folder, *words, **settings):
-    """Runs Python with no access to a service but the one kept in `folder`."""
+    """Runs Python with the services configured to store in `folder`."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("WANDB_", "TRACKIO_"))}
     settings = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(folder / "trackio"), **settings}
     return subprocess.run(
@@ -91,7 +91,7 @@ def test_a_run_at_wandb(tmp_path):
     assert [record.exit.exit_code for record in found["exit"]] == [0]
 
 
-def test_a_run_that_failed_is_told_to_wandb(tmp_path):
+def test_wandb_records_a_failed_run(tmp_path):
     pytest.importorskip("wandb", reason="make test-peers installs it")
     done = python(tmp_path, "-c", BROKEN, "wandb")
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_a_run_that_failed_is_told_to_wandb(tmp_path):
     assert manifest["status"] == "failed"
 
 
-def test_who_is_not_logged_in_is_told_so_before_anything_is_written(tmp_path):
+def test_without_a_login_nothing_is_written(tmp_path):
     pytest.importorskip("wandb", reason="make test-peers installs it")
     nobody = {"WANDB_MODE": "online", "HOME": str(tmp_path / "home"), "NETRC": "/dev/null"}
     done = python(tmp_path, "-m", "capo", *TRAIN, "--track", "wandb", **nobody)

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: the runs each needs, its published numbers, how it is shown."""
+"""The paper's tables and figures, from our runs and the published numbers."""

@@ -1,4 +1,4 @@
-"""What CAPO is made of, switched on one at a time: averaging, trust region, optimizer state."""
+"""Variants that switch on the parts of CAPO one at a time, and the contrasts between them."""
 
 from capo.paper.design import Contrast, Variant
 

@@ -1,81 +1,86 @@
-"""What a claim is, and checks made of a rule and some cells of an experiment's tables."""
+"""Claims of the paper, and checks that apply a rule to numbers of an experiment."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from capo.format import compact
 from capo.paper.design import Measure, Variant
 from capo.paper.experiments import EXPERIMENTS
+from capo.paper.matching import Results, find_runs, find_values
 from capo.paper.selection import Selection, envs_of, variants_of
 from capo.paper.summaries import Summary
-from capo.paper.tables import Entry, Results, apart, summaries_of, values_of
-from capo.paper.verdicts import OPEN, Entries, Verdict, too_few
+from capo.paper.tables import Entry, paper_mismatch
+from capo.paper.verdicts import UNDECIDED, Entries, Verdict, too_few
+from capo.report.format import compact
 
 Check = Callable[[Selection, Results], Verdict]
 Rule = Callable[[Entries], Verdict]
 
 
 class Claim(NamedTuple):
-    """Something that the paper says of its runs, to be asked of ours."""
+    """A statement of the paper about its runs, with a check by our runs."""
 
     name: str
-    said: str
-    """The claim in a sentence; those of several tasks share it."""
+    statement: str
+    """The claim in a sentence, without the task."""
     where: str
-    """Where the paper says so."""
+    """Place in the paper."""
     experiments: tuple[str, ...]
-    """Where it is shown: with the first of these that is on the page."""
+    """Experiments to show it with: the first one that is on the page."""
     check: Check
 
 
-class Part(NamedTuple):
-    """A number of an experiment, under the name that it has in a verdict."""
+class Quantity(NamedTuple):
+    """A number of an experiment, with its name in a verdict."""
 
-    said: str
+    name: str
     variant: Variant
     measure: Measure
 
 
-def check(name: str, env: str, parts: Sequence[Part], rule: Rule) -> Check:
-    """A rule about some numbers of an experiment on one task, all of runs of one length."""
+def make_check(name: str, env: str, quantities: Sequence[Quantity], rule: Rule) -> Check:
+    """A rule about quantities of one experiment on one task, from runs of equal length."""
 
-    def verdict(chosen: Selection, results: Results) -> Verdict:
-        found = {part.said: _entry(name, env, part, chosen, results) for part in parts}
-        runs = _runs(name, env, parts, chosen, results)
+    def check(selection: Selection, results: Results) -> Verdict:
+        entries = {each.name: _entry(name, env, each, selection, results) for each in quantities}
+        runs = _runs(env, quantities, selection, results)
         lengths = sorted({run.config["total_steps"] for run in runs})
-        if len(lengths) > 1 and not too_few(list(found.values())):
-            said = " and ".join(map(compact, lengths))
-            return Verdict(OPEN, f"runs of {said} steps cannot be compared")
-        word, numbers = rule(found)
-        return Verdict(word, "; ".join(filter(None, [apart(env, runs, parts[0].measure), numbers])))
+        if len(lengths) > 1 and not too_few(list(entries.values())):
+            listed = " and ".join(map(compact, lengths))
+            return Verdict(UNDECIDED, f"runs of {listed} steps cannot be compared")
+        word, numbers = rule(entries)
+        reason = paper_mismatch(env, runs, quantities[0].measure)
+        return Verdict(word, "; ".join(filter(None, [reason, numbers])))
 
-    return verdict
+    return check
 
 
-def swept(name: str, algo: str) -> list[Variant]:
-    """A method's variants in an experiment."""
+def method_variants(name: str, algo: str) -> list[Variant]:
+    """The variants of a method in an experiment."""
     return [v for v in EXPERIMENTS[name].variants if v.algo == algo]
 
 
-def setting(name: str, algo: str, value: object) -> Variant:
-    """The variant that has this value of what its experiment sweeps."""
-    return next(v for v in swept(name, algo) if v.changes[0][1] == value)
+def variant_with(name: str, algo: str, value: object) -> Variant:
+    """The variant of a method that has this value of the swept setting."""
+    return next(v for v in method_variants(name, algo) if v.changes[0][1] == value)
 
 
-def _entry(name: str, env: str, part: Part, chosen: Selection, results: Results) -> Entry:
-    """A cell of an experiment's tables, whichever of them has it; empty if it was not chosen."""
-    experiment, (_, variant, measure) = EXPERIMENTS[name], part
-    is_chosen = env in envs_of(experiment, chosen) and variant in variants_of(experiment, chosen)
-    found = values_of(experiment, env, variant, measure, chosen, results) if is_chosen else ()
-    return Entry(found, experiment.published(env, variant, measure), measure.digits)
+def _entry(
+    name: str, env: str, quantity: Quantity, selection: Selection, results: Results
+) -> Entry:
+    """The cell of an experiment's tables; empty if it was not selected."""
+    experiment, (_, variant, measure) = EXPERIMENTS[name], quantity
+    is_selected = env in envs_of(experiment, selection)
+    is_selected &= variant in variants_of(experiment, selection)
+    values = find_values(env, variant, measure, selection, results) if is_selected else ()
+    return Entry(values, experiment.published(env, variant, measure), measure.digits)
 
 
 def _runs(
-    name: str, env: str, parts: Sequence[Part], chosen: Selection, results: Results
+    env: str, quantities: Sequence[Quantity], selection: Selection, results: Results
 ) -> list[Summary]:
-    """All that the numbers are of."""
+    """The runs behind the quantities."""
     return [
         run
-        for part in parts
-        for run in summaries_of(EXPERIMENTS[name], env, part.variant, chosen, results)
+        for each in quantities
+        for run in find_runs(env, each.variant, selection, results).values()
     ]

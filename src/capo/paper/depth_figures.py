@@ -1,4 +1,4 @@
-"""The figures against the number of epochs: return, signal, waste and alignment."""
+"""Figures of return, signal, waste and alignment against the number of epochs."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from capo.format import compact, count
 from capo.paper.design import Experiment
+from capo.paper.matching import Results, find_values
 from capo.paper.measures import DEPTH_COLUMNS
-from capo.paper.published import task
+from capo.paper.published import task_name
 from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.tables import Entry, Results, values_of
-from capo.report import BLUE, ORANGE, tidy
+from capo.paper.tables import Entry
+from capo.report.format import compact, count
+from capo.report.plots import BLUE, ORANGE, tidy
 
 GREEN, INK = "#1a8a5a", "#1d1d1f"
 COLORS = {"return": GREEN, "signal": BLUE, "waste": ORANGE, "total": INK, "alignment": INK}
@@ -28,8 +29,8 @@ SCALE = "10⁻³, twice the KL"
 PAPER = ", paper"
 
 
-class Depths(NamedTuple):
-    """One measure on one task at the depths that were run, and the paper's where it states it."""
+class DepthCurve(NamedTuple):
+    """One measure on one task by depth, from our runs and from the paper."""
 
     column: str
     epochs: np.ndarray
@@ -40,22 +41,22 @@ class Depths(NamedTuple):
     seeds: int
 
 
-def depths_of(
-    experiment: Experiment, env_id: str, column: str, chosen: Selection, results: Results
-) -> Depths:
-    """By epochs, without those that were not run."""
+def depth_curve(
+    experiment: Experiment, env_id: str, column: str, selection: Selection, results: Results
+) -> DepthCurve:
+    """The curve of one measure, at the depths with a run or a published number."""
     measure = DEPTH_COLUMNS[column]
     cells = {
         int(dict(variant.changes)["epochs"]): Entry(
-            values_of(experiment, env_id, variant, measure, chosen, results),
+            find_values(env_id, variant, measure, selection, results),
             experiment.published(env_id, variant, measure),
             measure.digits,
         )
-        for variant in variants_of(experiment, chosen)
+        for variant in variants_of(experiment, selection)
     }
     ours = {e: cell for e, cell in sorted(cells.items()) if cell.values}
     theirs = {e: cell.published.mean for e, cell in sorted(cells.items()) if cell.published}
-    return Depths(
+    return DepthCurve(
         column,
         np.array(list(ours), float),
         np.array([cell.mean for cell in ours.values()]),
@@ -66,22 +67,23 @@ def depths_of(
     )
 
 
-def _rows(
-    experiment: Experiment, columns: tuple[str, ...], chosen: Selection, results: Results
-) -> dict[str, dict[str, Depths]]:
-    """By task and measure, of the tasks that have a run."""
+def _curves(
+    experiment: Experiment, columns: tuple[str, ...], selection: Selection, results: Results
+) -> dict[str, dict[str, DepthCurve]]:
+    """Curves by task and measure, for the tasks with a run."""
     found = {
         env_id: {
-            column: depths_of(experiment, env_id, column, chosen, results) for column in columns
+            column: depth_curve(experiment, env_id, column, selection, results)
+            for column in columns
         }
-        for env_id in envs_of(experiment, chosen)
+        for env_id in envs_of(experiment, selection)
     }
     return {env_id: row for env_id, row in found.items() if row["return"].seeds}
 
 
-def depth(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
-    """Return on the left axis, signal and waste on the right; the paper's are dotted."""
-    rows = _rows(experiment, ("return", "signal", "waste"), chosen, results)
+def depth_figure(experiment: Experiment, selection: Selection, results: Results) -> Figure | None:
+    """Return on the left axis, signal and waste on the right; the paper's numbers are dotted."""
+    rows = _curves(experiment, ("return", "signal", "waste"), selection, results)
     if not rows:
         return None
     figure = Figure(figsize=(8.4, 4.8 * len(rows)), layout="constrained")
@@ -99,10 +101,12 @@ def depth(experiment: Experiment, chosen: Selection, results: Results) -> Figure
     return figure
 
 
-def fisher_epochs(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
-    """Signal and waste; their sum and the return; the alignment, with what the paper states."""
+def fisher_epochs_figure(
+    experiment: Experiment, selection: Selection, results: Results
+) -> Figure | None:
+    """Three panels: signal and waste; their sum and the return; the alignment."""
     columns = ("return", "signal", "waste", "total", "alignment")
-    rows = _rows(experiment, columns, chosen, results)
+    rows = _curves(experiment, columns, selection, results)
     if not rows:
         return None
     figure = Figure(figsize=(13.2, 3.9 * len(rows)), layout=ConstrainedLayoutEngine(w_pad=0.12))
@@ -134,12 +138,12 @@ def _column(figure: Figure, lines: int, panels: int) -> list[list[Axes]]:
     return [list(row) for row in figure.subplots(lines, panels, squeeze=False)]
 
 
-def _title(env_id: str, found: Depths) -> str:
-    return f"{task(env_id)}, PPO, {count(found.seeds, 'seed')}"
+def _title(env_id: str, found: DepthCurve) -> str:
+    return f"{task_name(env_id)}, PPO, {count(found.seeds, 'seed')}"
 
 
-def _lines(axes: Axes, found: Depths, with_paper: bool = False) -> None:
-    """Ours solid with bars of one standard error, the paper's dotted."""
+def _lines(axes: Axes, found: DepthCurve, with_paper: bool = False) -> None:
+    """Our means with bars of one standard error, and the paper's dotted."""
     color, label = COLORS[found.column], LABELS[found.column]
     if len(found.epochs):
         error = np.nan_to_num(found.error)
@@ -149,14 +153,14 @@ def _lines(axes: Axes, found: Depths, with_paper: bool = False) -> None:
         axes.plot(found.paper_epochs, found.paper, ":", color=color, lw=1.5, label=label + PAPER)
 
 
-def _marks(axes: Axes, found: Depths) -> None:
+def _marks(axes: Axes, found: DepthCurve) -> None:
     if len(found.paper):
         style = {"mfc": "none", "mec": "#c0392b", "ms": 8, "mew": 1.6, "ls": "none"}
         axes.plot(found.paper_epochs, found.paper, "D", label="paper", **style)
 
 
-def _epochs(axes: Axes, row: list[Depths]) -> None:
-    """A logarithmic axis that names the depths themselves."""
+def _epochs(axes: Axes, row: list[DepthCurve]) -> None:
+    """A logarithmic axis with a tick at each depth."""
     depths = sorted({int(e) for found in row for e in (*found.epochs, *found.paper_epochs)})
     axes.set(xscale="log", xlabel="epochs E")
     axes.set_xticks(depths, [str(e) for e in depths])
@@ -164,7 +168,7 @@ def _epochs(axes: Axes, row: list[Depths]) -> None:
 
 
 def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
-    """Two axes of one panel, both from zero."""
+    """Labels two vertical axes of one panel, both from zero."""
     for axes, label in ((left, left_label), (right, right_label)):
         axes.set_ylabel(label)
         axes.set_ylim(bottom=min(0.0, 1.1 * axes.dataLim.y0))
@@ -174,7 +178,7 @@ def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
 
 
 def _handles(left: Axes, right: Axes) -> tuple[list, list]:
-    """The lines of both axes for one legend, and their names, the paper's after ours."""
+    """Lines of both axes and their labels for one legend, the paper's after ours."""
     pairs = [axes.get_legend_handles_labels() for axes in (left, right)]
     found = {label: handle for axes in pairs for handle, label in zip(*axes, strict=True)}
     names = [name for each in LABELS.values() for name in (each, each + PAPER) if name in found]

@@ -1,4 +1,4 @@
-"""What an experiment is: its variants, measures, tables."""
+"""Data types of an experiment: variants of methods, measures, tables, published numbers."""
 
 import math
 from collections.abc import Callable
@@ -9,39 +9,39 @@ from capo.paper.summaries import Summary
 
 
 class Published(NamedTuple):
-    """A number of the paper, and its standard error; not a number where it states none."""
+    """A number of the paper with its standard error, which is NaN if the paper states none."""
 
     mean: float
     error: float = math.nan
 
 
 class Variant(NamedTuple):
-    """A method with some of its settings changed."""
+    """A method with some settings changed."""
 
     algo: str
     setting: str = ""
-    """How the change is called in a table."""
+    """Name of the change in a table."""
     changes: tuple[tuple[str, Any], ...] = ()
-    """Fields of the configuration, and what they are instead of the default."""
+    """Names of the changed fields of the configuration, and their values."""
 
     @property
     def label(self) -> str:
-        """The method, and what was changed."""
+        """The method and its change."""
         return f"{self.algo}, {self.setting}" if self.setting else self.algo
 
     @property
     def marked(self) -> str:
-        """The same with the method between backticks."""
+        """The label with the method between backticks."""
         return f"`{self.algo}`" + (self.setting and f", {self.setting}")
 
 
 class Contrast(NamedTuple):
-    """A change of a method, and the two variants that differ in nothing else."""
+    """Two variants that differ in one change."""
 
     after: Variant
     before: Variant
     name: str = ""
-    """What the change is, where the two do not say it."""
+    """Name of the change, if the variants do not show it."""
 
 
 class Measure(NamedTuple):
@@ -51,15 +51,15 @@ class Measure(NamedTuple):
     of: Callable[[Summary], float]
     digits: int = 0
     relative: bool = False
-    """Divided by what PPO has on the same task, its mean over seeds."""
+    """Whether it is divided by PPO's mean over seeds on the same task."""
 
 
 Finder = Callable[[str, Variant, Measure], Published | None]
-"""What the paper states for a measure of a variant on a task."""
+"""Looks up the published number of a task, a variant and a measure."""
 
 
 class Layout(NamedTuple):
-    """A table: what its rows and its columns are, out of env, algo, setting, label and measure."""
+    """The rows and columns of a table, out of env, algo, setting, label and measure."""
 
     title: str
     rows: tuple[str, ...]
@@ -67,29 +67,32 @@ class Layout(NamedTuple):
     measures: tuple[Measure, ...]
     published: Finder = lambda *_: None
     algos: tuple[str, ...] | None = None
-    """The methods it is about; None: all that were run for it."""
+    """Methods in the table; None: all methods of the experiment."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper, or of ours."""
+    """A table or figure of the paper, or one of our own."""
 
     name: str
     title: str
     where: str
-    """Where the paper has it."""
+    """Place in the paper."""
     about: str
     envs: tuple[str, ...]
     variants: tuple[Variant, ...]
-    seeds: int
+    seeds: int | tuple[int, ...]
+    """Number of seeds, 1, 2, …; or the seeds, and then the tables show no other."""
     layouts: tuple[Layout, ...] = ()
     figure: str = ""
-    """Which of `figures.FIGURES` it is drawn as."""
+    """Key in `figures.FIGURES`; empty: no figure."""
     contrasts: tuple[Contrast, ...] = ()
-    """The differences that it is about."""
+    """Pairs of variants whose difference is shown seed by seed."""
+    reference: Variant | None = None
+    """Variant that the others are divided by, seed by seed; then the contrasts are ratios too."""
 
     def published(self, env_id: str, variant: Variant, measure: Measure) -> Published | None:
-        """What the paper states, in whichever of its tables, for the experiment's own tasks."""
+        """The published number from any table of the experiment; None if there is none."""
         if env_id not in self.envs:
             return None
         layouts = [layout for layout in self.layouts if measure in layout.measures]

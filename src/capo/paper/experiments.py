@@ -1,39 +1,31 @@
-"""Every experiment as data: its runs, its measures, its published numbers, its layout."""
+"""All experiments: their tasks, variants, seeds, measures, published numbers and tables."""
 
 from typing import Any
 
-from capo.paper import attribution, published
+from capo.paper import arms, attribution, published
 from capo.paper.design import Contrast, Experiment, Finder, Layout, Measure, Variant
 from capo.paper.measures import (
-    AGREEMENT,
-    AGREEMENT_LAST,
-    AT_THE_END,
     COMPUTE,
+    CORRELATION,
+    CORRELATION_LAST,
     DEPTH_COLUMNS,
     FRAMES,
+    GRADIENT_STEPS,
+    LAST_UPDATE,
     PARAMETERS,
     RETURN,
     SECONDS,
     SECONDS_RATIO,
     SPREAD,
-    STEPS_TAKEN,
-    TRAINED,
+    TRAINING_RETURN,
     WASTE,
     WASTE_EXPECTED,
     WASTE_LAST,
 )
+from capo.paper.tasks import ANT, CHEETAH, ENVS, HOPPER, WALKER
 
-HOPPER, CHEETAH, WALKER, ANT = "Hopper-v4", "HalfCheetah-v4", "Walker2d-v4", "Ant-v4"
-HUMANOID, STANDUP = "Humanoid-v4", "HumanoidStandup-v4"
-ENVS = (HOPPER, CHEETAH, WALKER, ANT, HUMANOID, STANDUP)
 ALGOS = ("ppo", "ppo-kx", "best-of-k", "ppo-swa", "trpo", "capo-avg", "capo")
-STEPS, HUMANOID_STEPS = 1_000_000, 4_000_000
 EPOCHS = (2, 4, 6, 10, 15, 20, 40)
-
-
-def paper_steps(env_id: str) -> int:
-    """Environment steps of the paper's runs on a task."""
-    return HUMANOID_STEPS if env_id == HUMANOID else STEPS
 
 
 def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ...]):
@@ -45,8 +37,8 @@ def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ..
 OVER_PPO = tuple(Contrast(Variant(algo), Variant("ppo")) for algo in ALGOS[1:])
 METHODS = tuple(Variant(algo) for algo in ALGOS)
 DEPTHS = _sweep(("ppo",), "epochs", "E = {}", EPOCHS)
-WIDE = ("capo-avg", "capo")
-CARRIES = _sweep(WIDE, "carry", "{}", ("incumbent", "reset", "best", "average"))
+SEVERAL_EXPERTS = ("capo-avg", "capo")
+CARRIES = _sweep(SEVERAL_EXPERTS, "carry", "{}", ("incumbent", "reset", "best", "average"))
 BY_SETTING: tuple[tuple[str, ...], str, tuple[Measure, ...]] = (
     ("env", "algo"),
     "setting",
@@ -55,14 +47,14 @@ BY_SETTING: tuple[tuple[str, ...], str, tuple[Measure, ...]] = (
 
 
 def _ablation(title: str, key: str) -> tuple[Layout, ...]:
-    return (Layout(title, *BY_SETTING, published.swept(key)),)
+    return (Layout(title, *BY_SETTING, published.sweep_table(key)),)
 
 
 def _by_depth(stated: Finder) -> tuple[Layout, ...]:
     columns = tuple(DEPTH_COLUMNS.values())
     return (
         Layout("By depth", ("setting",), "measure", columns, stated),
-        Layout("The last update", ("setting",), "measure", AT_THE_END),
+        Layout("The last update", ("setting",), "measure", LAST_UPDATE),
     )
 
 
@@ -73,75 +65,85 @@ EXPERIMENTS: dict[str, Experiment] = {
             "main",
             "Final return of every method",
             "Table 4",
-            "Mean return of 20 evaluation episodes with the mean action, final parameters.",
+            "Mean return of 20 evaluation episodes with the mean action and the final parameters.",
             ENVS,
             METHODS,
             8,
-            (Layout("Final return", ("algo",), "env", (RETURN,), published.main),),
+            (Layout("Final return", ("algo",), "env", (RETURN,), published.main_table),),
             contrasts=OVER_PPO,
         ),
         Experiment(
             "curves",
             "Learning curves",
             "Figure 3",
-            "Return in training, the mean of the last 100 episodes, with the noise of exploring; "
+            "Training return: the mean of the last 100 episodes, with exploration noise. Bands are "
             "±1 standard error over seeds.",
             ENVS,
             METHODS,
             8,
-            (Layout("Return in training, at the end", ("algo",), "env", (TRAINED,)),),
+            (
+                Layout(
+                    "Training return at the end of the run", ("algo",), "env", (TRAINING_RETURN,)
+                ),
+            ),
             "curves",
             OVER_PPO,
         ),
         Experiment(
             "compute",
-            "What each method spends",
+            "Compute of each method",
             "Table 2",
-            "Counted from the rows of a run and from its model file. The paper counts no warmup: "
-            "in it a method with K experts trains one, so its sum stays below K times PPO's.",
+            "Counted from the metrics and the model file of a run. In the warmup a method with K "
+            "experts trains one, so its gradient steps are fewer than K times PPO's; the paper "
+            "does not count the warmup.",
             (CHEETAH,),
             METHODS,
             1,
             (
                 Layout(
-                    "Over PPO's", ("algo",), "measure", tuple(COMPUTE.values()), published.compute
+                    "Relative to PPO",
+                    ("algo",),
+                    "measure",
+                    tuple(COMPUTE.values()),
+                    published.compute_table,
                 ),
-                Layout("Counted", ("algo",), "measure", (FRAMES, STEPS_TAKEN, PARAMETERS)),
+                Layout("Counts", ("algo",), "measure", (FRAMES, GRADIENT_STEPS, PARAMETERS)),
             ),
         ),
         Experiment(
             "depth",
             "Deeper updates: return, signal and waste against epochs",
             "Table 1 and Figure 1b",
-            "The paper states the split of the final update. With a learning rate that comes down "
-            "to zero that update all but vanishes, so the mean over ten updates spread evenly "
-            "over the run stands beside the paper's numbers, and the last update in a column of "
-            "its own. Signal and waste are c² and ‖ε‖², twice their KL.",
+            "The paper states the signal and waste of the final update. With a learning rate that "
+            "falls to zero this update is almost zero, so the paper's numbers are compared with "
+            "the mean over ten updates spread evenly over the run; the last update has its own "
+            "table. Signal and waste are c² and ‖ε‖², twice their KL.",
             (HOPPER,),
             DEPTHS,
             3,
-            _by_depth(published.depth),
+            _by_depth(published.depth_hopper),
             "depth",
         ),
         Experiment(
             "fisher-epochs",
-            "The same on HalfCheetah",
+            "Deeper updates on HalfCheetah",
             "Figure 4",
-            "The paper draws this and states only the alignment at three depths, that waste grows "
-            "21-fold from E = 2 to E = 40, and that the return peaks between E = 6 and 15.",
+            "The paper has a figure. Its text states the alignment at three depths, that waste "
+            "grows 21-fold from E = 2 to E = 40, and that the return is largest between E = 6 and "
+            "15.",
             (CHEETAH,),
             DEPTHS,
             3,
-            _by_depth(published.fisher_epochs),
+            _by_depth(published.depth_halfcheetah),
             "fisher-epochs",
         ),
         Experiment(
             "correlation",
-            "How alike the experts' signals and wastes are",
+            "Correlation of the experts' signals and wastes",
             "Table 5",
-            "Mean pairwise cosine under the Fisher inner product, K = 4, CAPO-Avg. The paper's "
-            "numbers are of the final generation; the same over the whole run is beside it, with "
-            "the spread of the signals' lengths, std(c)/mean(c).",
+            "Mean pairwise cosine under the Fisher inner product for CAPO-Avg with K = 4. The "
+            "paper's numbers are of the final generation. The second table is the mean over the "
+            "run, with the spread of the signals' lengths, std(c)/mean(c).",
             ENVS[:-1],
             (Variant("capo-avg"),),
             5,
@@ -150,21 +152,21 @@ EXPERIMENTS: dict[str, Experiment] = {
                     "The last update",
                     ("env",),
                     "measure",
-                    tuple(AGREEMENT_LAST.values()),
-                    published.of_columns("correlation", AGREEMENT_LAST),
+                    tuple(CORRELATION_LAST.values()),
+                    published.column_table("correlation", CORRELATION_LAST),
                 ),
-                Layout("Over the run", ("env",), "measure", (*AGREEMENT.values(), SPREAD)),
+                Layout("Over the run", ("env",), "measure", (*CORRELATION.values(), SPREAD)),
             ),
         ),
         Experiment(
             "waste",
-            "Waste of the consensus over that of its experts",
+            "Waste of the consensus relative to its experts",
             "Table 6",
-            "Below 1 the consensus wastes less than its experts do on average. K = 4, E = 10. Over "
-            "the run also the ratio that averaging wastes of equal size leaves, 1/K + (1 − 1/K) ρ, "
-            "and that of the analytic pool, before it is distilled.",
+            "Ratio of the consensus' waste to the mean waste of its experts, K = 4, E = 10. The "
+            "second table also has the ratio predicted for the average of wastes of equal size, "
+            "1/K + (1 − 1/K) ρ, and the ratio of the analytic pool before distillation.",
             ENVS[:-1],
-            tuple(Variant(algo) for algo in WIDE),
+            tuple(Variant(algo) for algo in SEVERAL_EXPERTS),
             5,
             (
                 Layout(
@@ -172,7 +174,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                     ("env", "algo"),
                     "measure",
                     tuple(WASTE_LAST.values()),
-                    published.of_columns("waste_reduction", WASTE_LAST),
+                    published.column_table("waste_reduction", WASTE_LAST),
                 ),
                 Layout(
                     "Over the run",
@@ -186,29 +188,36 @@ EXPERIMENTS: dict[str, Experiment] = {
             "wall-clock",
             "Wall-clock time",
             "Table 7",
-            "Seconds of collecting, updating and diagnosing, without compiling and evaluating, as "
-            "the runs went: several at once, each pinned to its own cores. So ratios can be "
-            "compared, seconds cannot; `make bench` measures speed on a quiet machine.",
+            "Seconds of collecting, updating and diagnosing, without compilation and evaluation. "
+            "Several runs were trained at once, each pinned to its own cores, so ratios can be "
+            "compared and seconds cannot; `make bench` measures speed on an idle machine.",
             ENVS,
             METHODS,
             8,
             (
-                Layout("PPO, seconds", ("algo",), "env", (SECONDS,), published.seconds, ("ppo",)),
                 Layout(
-                    "The others, over PPO",
+                    "PPO, seconds",
+                    ("algo",),
+                    "env",
+                    (SECONDS,),
+                    published.wall_clock_seconds,
+                    ("ppo",),
+                ),
+                Layout(
+                    "Other methods, relative to PPO",
                     ("algo",),
                     "env",
                     (SECONDS_RATIO,),
-                    published.overhead,
+                    published.wall_clock_ratio,
                     ALGOS[1:],
                 ),
             ),
         ),
         Experiment(
             "carry",
-            "Whose optimizer state is carried on",
+            "Optimizer state carried to the next generation",
             "Table 8",
-            "Adam's moments for the next generation's experts.",
+            "Source of Adam's moments for the experts of the next generation.",
             (HOPPER, WALKER, ANT),
             CARRIES,
             3,
@@ -221,11 +230,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "width",
-            "More experts",
+            "Number of experts",
             "Table 9",
             "K experts at E = 10.",
             (CHEETAH, WALKER, ANT),
-            _sweep(WIDE, "experts", "K = {}", (2, 4, 8, 16)),
+            _sweep(SEVERAL_EXPERTS, "experts", "K = {}", (2, 4, 8, 16)),
             3,
             _ablation("Final return by width", "width"),
         ),
@@ -235,17 +244,17 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Table 10",
             "ε of the clipped surrogate.",
             (CHEETAH, WALKER, ANT),
-            _sweep(("ppo", *WIDE), "clip", "ε = {}", (0.1, 0.2, 0.3, 0.5)),
+            _sweep(("ppo", *SEVERAL_EXPERTS), "clip", "ε = {}", (0.1, 0.2, 0.3, 0.5)),
             3,
             _ablation("Final return by clip threshold", "clip"),
         ),
         Experiment(
             "target-kl",
-            "Stopping early by KL",
+            "Early stopping by KL",
             "Table 11",
-            "An expert takes no further epochs once its KL exceeds this; 0: never.",
+            "An expert stops its epochs once its KL exceeds this value; 0: never.",
             (CHEETAH, WALKER, ANT),
-            _sweep(("ppo", *WIDE), "target_kl", "KL = {}", (0.0, 0.02, 0.04, 0.08)),
+            _sweep(("ppo", *SEVERAL_EXPERTS), "target_kl", "KL = {}", (0.0, 0.02, 0.04, 0.08)),
             3,
             _ablation("Final return by target KL", "target_kl"),
         ),
@@ -253,15 +262,15 @@ EXPERIMENTS: dict[str, Experiment] = {
             "warmup",
             "The warmup",
             "Table 12",
-            "Share of the steps that plain PPO trains first.",
+            "Share of the steps that are trained by plain PPO first.",
             (CHEETAH, WALKER, ANT),
-            _sweep(WIDE, "warmup", "{}", (0.0, 0.05, 0.1, 0.2)),
+            _sweep(SEVERAL_EXPERTS, "warmup", "{}", (0.0, 0.05, 0.1, 0.2)),
             5,
             _ablation("Final return by warmup", "warmup"),
         ),
         Experiment(
             "attribution",
-            "What the gain comes from",
+            "Attribution of the gain",
             "not in the paper",
             "Averaging, the trust region and the optimizer state, switched on one at a time.",
             (CHEETAH, WALKER),
@@ -271,5 +280,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "attribution",
             attribution.CONTRASTS,
         ),
+        arms.SEARCH,
     )
 }
+OF_THE_PAPER = tuple(name for name, each in EXPERIMENTS.items() if each.reference is None)
+"""The experiments that `all` means: those of the paper, and the attribution of their results."""

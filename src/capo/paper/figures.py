@@ -1,4 +1,4 @@
-"""The paper's figures from our runs: learning curves, and what a change of a method brings."""
+"""Figures of our runs: learning curves, and final returns of the variants of a method."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,37 +8,39 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from capo import statistics
-from capo.comparison.looks import LIGHT, USUAL
-from capo.format import compact, count
-from capo.paper.depth_figures import depth, fisher_epochs
-from capo.paper.design import Experiment, Variant
+from capo.compare.line_styles import COLOR_ORDER, LIGHT_COLORS
+from capo.paper.depth_figures import depth_figure, fisher_epochs_figure
+from capo.paper.design import Contrast, Experiment, Variant
+from capo.paper.matching import Results, find_runs, find_values
 from capo.paper.measures import RETURN
+from capo.paper.ratios import MEAN, log_ratios, mean_log_ratios
 from capo.paper.selection import Selection, envs_of, variants_of
 from capo.paper.summaries import POINTS, Summary
-from capo.paper.tables import Results, apart, summaries_of, values_of
-from capo.report import GRAY, tidy
+from capo.paper.tables import paper_mismatch
+from capo.report import statistics
+from capo.report.format import compact, count
+from capo.report.plots import GRAY, tidy
 
 COLUMNS = 3
 
 
-class Curve(NamedTuple):
-    """Mean over seeds and its standard error, on steps that all of them reached."""
+class MeanCurve(NamedTuple):
+    """Mean over seeds and its standard error, on steps that all seeds reached."""
 
     steps: np.ndarray
     mean: np.ndarray
     error: np.ndarray
-    """Not a number for one seed."""
+    """NaN for one seed."""
     seeds: int
 
 
-def mean_curve(runs: Sequence[Summary]) -> Curve | None:
-    """Of the returns in training; None if the seeds share no steps."""
+def mean_curve(runs: Sequence[Summary]) -> MeanCurve | None:
+    """The mean curve of the training returns; None if the seeds share no steps."""
     steps, seeds = statistics.align([_finite(run) for run in runs], POINTS)
     if not len(steps):
         return None
     error = statistics.standard_error(seeds)
-    return Curve(steps, statistics.mean(seeds), error, seeds.shape[-1])
+    return MeanCurve(steps, statistics.mean(seeds), error, seeds.shape[-1])
 
 
 def _finite(run: Summary) -> tuple[np.ndarray, np.ndarray]:
@@ -47,17 +49,17 @@ def _finite(run: Summary) -> tuple[np.ndarray, np.ndarray]:
     return steps[good], values[good]
 
 
-def curves(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
-    """A panel for each task that was run; ±1 standard error over seeds."""
-    panels: dict[str, list[tuple[Variant, Curve]]] = {}
+def curves_figure(experiment: Experiment, selection: Selection, results: Results) -> Figure | None:
+    """A panel for each task with runs; bands are ±1 standard error over seeds."""
+    panels: dict[str, list[tuple[Variant, MeanCurve]]] = {}
     others: dict[str, str] = {}
-    for env_id in envs_of(experiment, chosen):
-        for variant in variants_of(experiment, chosen):
-            runs = summaries_of(experiment, env_id, variant, chosen, results)
+    for env_id in envs_of(experiment, selection):
+        for variant in variants_of(experiment, selection):
+            runs = list(find_runs(env_id, variant, selection, results).values())
             found = mean_curve(runs)
             if found is not None:
                 panels.setdefault(env_id, []).append((variant, found))
-                others[env_id] = apart(env_id, runs, RETURN)
+                others[env_id] = paper_mismatch(env_id, runs, RETURN)
     if not panels:
         return None
     figure, all_axes = _grid(len(panels))
@@ -76,14 +78,14 @@ def curves(experiment: Experiment, chosen: Selection, results: Results) -> Figur
     for axes in all_axes[::COLUMNS]:
         axes.set_ylabel("return in training")
     _legend(figure, all_axes)
-    left = [env_id for env_id in envs_of(experiment, chosen) if env_id not in panels]
+    left = [env_id for env_id in envs_of(experiment, selection) if env_id not in panels]
     if left:
         figure.supxlabel(f"not run yet: {', '.join(left)}", fontsize=9, color=GRAY)
     return figure
 
 
 def _grid(panels: int) -> tuple[Figure, list[Axes]]:
-    """Up to three panels a row."""
+    """A figure with up to three panels in a row."""
     columns = min(panels, COLUMNS)
     lines = math.ceil(panels / columns)
     size = (max(4.3 * columns, 6.8), 3.3 * lines + 0.6)
@@ -94,7 +96,7 @@ def _grid(panels: int) -> tuple[Figure, list[Axes]]:
     return figure, every[:panels]
 
 
-def _curve(axes: Axes, variant: Variant, line: Curve) -> None:
+def _curve(axes: Axes, variant: Variant, line: MeanCurve) -> None:
     color, million = color_of(variant.algo), line.steps / 1e6
     axes.plot(million, line.mean, color=color, lw=1.7, label=variant.label)
     if line.seeds > 1:
@@ -105,7 +107,7 @@ def _curve(axes: Axes, variant: Variant, line: Curve) -> None:
 
 
 def _legend(figure: Figure, all_axes: Sequence[Axes]) -> None:
-    """One for all panels, above them."""
+    """Adds one legend for all panels, above them."""
     handles = {
         label: handle
         for axes in all_axes
@@ -121,42 +123,77 @@ def _legend(figure: Figure, all_axes: Sequence[Axes]) -> None:
 
 
 def color_of(algo: str) -> str:
-    """The colour that a method has in every picture."""
-    return LIGHT[USUAL.index(algo)]
+    """The colour of a method, the same in every figure."""
+    return LIGHT_COLORS[COLOR_ORDER.index(algo)]
 
 
-def attribution(experiment: Experiment, chosen: Selection, results: Results) -> Figure | None:
-    """A panel for each task: the mean of each variant ±1 standard error, and its seeds."""
+def attribution_figure(
+    experiment: Experiment, selection: Selection, results: Results
+) -> Figure | None:
+    """A panel for each task: each variant's mean ±1 standard error, and its seeds."""
     cells = {
         (env_id, variant): values
-        for env_id in envs_of(experiment, chosen)
-        for variant in variants_of(experiment, chosen)
-        if (values := values_of(experiment, env_id, variant, RETURN, chosen, results))
+        for env_id in envs_of(experiment, selection)
+        for variant in variants_of(experiment, selection)
+        if (values := find_values(env_id, variant, RETURN, selection, results))
     }
-    envs = list(dict.fromkeys(env_id for env_id, _ in cells))
-    rows = [v for v in variants_of(experiment, chosen) if any(v == key[1] for key in cells)]
+    lines = {
+        env_id: float(np.mean(values))
+        for (env_id, variant), values in cells.items()
+        if variant == Variant("ppo")
+    }
+    panels = envs_of(experiment, selection)
+    return _forest(cells, panels, lines, "final return", "the mean of ppo")
+
+
+def ratio_figure(experiment: Experiment, selection: Selection, results: Results) -> Figure | None:
+    """A panel for each task and one for all: log-ratios of training returns to the reference."""
+    reference, envs = experiment.reference, envs_of(experiment, selection)
+    assert reference is not None
+    cells: Cells = {}
+    for variant in variants_of(experiment, selection):
+        pair = Contrast(variant, reference)
+        cells[MEAN, variant] = mean_log_ratios(envs, pair, selection, results)
+        for env_id in envs:
+            ratios = log_ratios(env_id, pair, selection, results)
+            cells[env_id, variant] = tuple(ratios.values())
+    cells = {key: values for key, values in cells.items() if values and key[1] != reference}
+    panels = [MEAN, *envs]
+    lines = dict.fromkeys(panels, 0.0)
+    return _forest(cells, panels, lines, "log-ratio of training returns", reference.label)
+
+
+Cells = dict[tuple[str, Variant], tuple[float, ...]]
+"""Values of the seeds by panel and variant."""
+
+
+def _forest(
+    cells: Cells, order: Sequence[str], lines: dict[str, float], xlabel: str, dotted: str
+) -> Figure | None:
+    """Panels in this order, where they have values, with a row for each variant."""
+    panels = [name for name in order if any(panel == name for panel, _ in cells)]
+    rows = list(dict.fromkeys(variant for _, variant in cells))
     if not cells:
         return None
-    size = (2.2 + 4.2 * len(envs), 1.3 + 0.36 * len(rows))
+    size = (2.2 + (4.2 if len(panels) < 4 else 2.6) * len(panels), 1.3 + 0.36 * len(rows))
     figure = Figure(figsize=size, layout="constrained")
-    every = list(figure.subplots(1, len(envs), squeeze=False, sharey=True).flat)
-    for axes, env_id in zip(every, envs, strict=True):
+    every = list(figure.subplots(1, len(panels), squeeze=False, sharey=True).flat)
+    for axes, panel in zip(every, panels, strict=True):
         for at, variant in enumerate(rows):
-            if (env_id, variant) in cells:
-                _spread(axes, at, color_of(variant.algo), np.array(cells[env_id, variant]))
+            if (panel, variant) in cells:
+                _spread(axes, at, color_of(variant.algo), np.array(cells[panel, variant]))
             else:
                 place = {"transform": axes.get_yaxis_transform(), "va": "center"}
                 ground = {"fc": "white", "ec": "none", "pad": 1.5}
                 axes.text(0.02, at, "not run", color=GRAY, fontsize=8, bbox=ground, **place)
-        plain = cells.get((env_id, Variant("ppo")))
-        if plain:
-            axes.axvline(float(np.mean(plain)), color=GRAY, lw=1.2, ls=":", zorder=0)
-        axes.set(title=env_id, xlabel="final return")
-        axes.xaxis.set_major_formatter(lambda x, _: compact(x))
+        if panel in lines:
+            axes.axvline(lines[panel], color=GRAY, lw=1.2, ls=":", zorder=0)
+        axes.set(title=panel, xlabel=xlabel)
+        axes.xaxis.set_major_formatter(lambda x, _: compact(x) if abs(x) >= 10 else f"{x:g}")
         tidy(axes)
     every[0].set_yticks(range(len(rows)), [variant.label for variant in rows])
     every[0].set_ylim(len(rows) - 0.5, -0.5)
-    note = "points: mean ± 1 standard error; faint: seeds; dotted: the mean of ppo"
+    note = f"points: mean ± 1 standard error; faint: seeds; dotted: {dotted}"
     figure.supxlabel(note, fontsize=9, color=GRAY)
     return figure
 
@@ -168,9 +205,10 @@ def _spread(axes: Axes, at: float, color: str, values: np.ndarray) -> None:
 
 
 FIGURES: dict[str, Callable[[Experiment, Selection, Results], Figure | None]] = {
-    "curves": curves,
-    "depth": depth,
-    "fisher-epochs": fisher_epochs,
-    "attribution": attribution,
+    "curves": curves_figure,
+    "depth": depth_figure,
+    "fisher-epochs": fisher_epochs_figure,
+    "attribution": attribution_figure,
+    "ratios": ratio_figure,
 }
-"""By the name that an experiment has for them; None where nothing was run."""
+"""Functions that draw a figure, by the name in `Experiment.figure`; None without runs."""

@@ -1,4 +1,4 @@
-"""Training runs in processes of their own, each kept to its cores."""
+"""Training runs as subprocesses, each pinned to its own cores."""
 
 import os
 import subprocess
@@ -6,34 +6,34 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from capo.config import UsageError
-from capo.envs import available_cores
-from capo.format import one_line
+from capo.core.devices import available_cores
+from capo.errors import UsageError
+from capo.storage.text import one_line
 
 Cores = frozenset[int]
-"""Those that a run may use; none where the system cannot be told."""
+"""Cores that a run may use; empty where the system cannot pin processes."""
 
 
-def places(jobs: int | None) -> list[Cores]:
-    """The cores of each of `jobs` runs at a time, shared out evenly; by default one core each.
+def core_sets(jobs: int | None) -> list[Cores]:
+    """The cores divided evenly among `jobs` simultaneous runs; None: one core for each run.
 
-    Two runs with a core each get more done than one run after the other with both: a run leaves a
-    core idle wherever it has only one thing to do.
+    Two runs with one core each finish sooner than two runs in sequence with both cores, because
+    the serial parts of a run leave a core idle.
     """
     count = available_cores()
     jobs = jobs or count
     if jobs > count:
-        raise UsageError(f"--jobs is {jobs}; this process has {count} cores, which is the most")
+        raise UsageError(f"--jobs is {jobs}; this process has {count} cores")
     if not hasattr(os, "sched_getaffinity"):
         return [frozenset()] * jobs
     cores = sorted(os.sched_getaffinity(0))
     return [frozenset(cores[index::jobs]) for index in range(jobs)]
 
 
-def start(words: Sequence[str], cores: Cores, log: Path) -> subprocess.Popen[bytes]:
-    """Begins `capo train` with these words; what it prints goes to the end of `log`.
+def start_training(words: Sequence[str], cores: Cores, log: Path) -> subprocess.Popen[bytes]:
+    """Starts `capo train` with these arguments and appends its output to `log`.
 
-    It has a process group of its own, so that Ctrl-C reaches it only through `stop`.
+    The process is in its own session, so Ctrl-C in the terminal does not reach it.
     """
     with log.open("ab") as file:
         process = subprocess.Popen(
@@ -44,13 +44,13 @@ def start(words: Sequence[str], cores: Cores, log: Path) -> subprocess.Popen[byt
             start_new_session=True,
         )
     if cores:
-        # Before it has started a thread: the interpreter takes longer than this call.
+        # The interpreter is still starting, so all threads of the run inherit this.
         os.sched_setaffinity(process.pid, cores)
     return process
 
 
 def last_line(log: Path) -> str:
-    """The last thing that a run said."""
+    """The last line of output of a run."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.is_file() else []
-    said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-    return one_line(said.removeprefix("capo: "))
+    last = next((line for line in reversed(lines) if line.strip()), "no output")
+    return one_line(last.removeprefix("capo: "))

@@ -1,17 +1,19 @@
-"""All experiments as one HTML file, and as files of their own beside it."""
+"""Output of `capo reproduce`: an HTML page, and Markdown, CSV and PNG files."""
 
+import base64
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 
-from capo.files import write_atomic
-from capo.format import compact, count
-from capo.paper.gathering import Shown, gather, runs_shown
-from capo.paper.sections import sections
+from capo.paper.contradictions import CONTRADICTIONS
+from capo.paper.matching import Results, RunCount
+from capo.paper.reports import ExperimentReport, build_reports, runs_used
+from capo.paper.run_keys import RunKey
 from capo.paper.selection import Selection, runs_of
 from capo.paper.summaries import Summary
-from capo.paper.tables import NOT_RUN, Progress, Results, to_csv, to_markdown
-from capo.webpage import made_with, render
+from capo.paper.table_formats import to_csv, to_markdown
+from capo.report.format import compact, count
+from capo.report.webpage import read_source, render, trained_with
+from capo.storage.files import write_atomic
 
 TITLE = "The paper's experiments, run again"
 
@@ -19,89 +21,93 @@ TITLE = "The paper's experiments, run again"
 def write(
     out: Path,
     names: Sequence[str],
-    chosen: Selection,
+    selection: Selection,
     results: Results,
     failures: Mapping[str, str],
     command: str,
 ) -> None:
-    """index.html, and for each experiment NAME.md, and NAME.csv and NAME.png if it has them."""
-    shown = gather(names, chosen, results)
+    """Writes index.html, and for each experiment NAME.md, NAME.csv and NAME.png if it has them."""
+    reports = build_reports(names, selection, results)
     out.mkdir(parents=True, exist_ok=True)
-    whole = page(names, shown, chosen, results, failures, command)
+    whole = index_page(names, reports, selection, results, failures, command)
     write_atomic(out / "index.html", whole)
-    for name, each in zip(names, shown, strict=True):
+    for name, each in zip(names, reports, strict=True):
         write_atomic(out / f"{name}.md", markdown(each).encode())
         if each.tables:
             write_atomic(out / f"{name}.csv", to_csv(each.tables))
-        if each.picture is not None:
-            write_atomic(out / f"{name}.png", each.picture)
+        if each.figure is not None:
+            write_atomic(out / f"{name}.png", each.figure)
 
 
-def markdown(each: Shown) -> str:
-    """An experiment's tables and claims, with a link to its picture."""
+def markdown(each: ExperimentReport) -> str:
+    """Tables and claims of an experiment as Markdown, with a link to its figure."""
     experiment = each.experiment
     parts = [
         f"# {experiment.title}",
-        f"{experiment.where}; {each.progress}.",
+        f"{experiment.where}; {each.runs}.",
         experiment.about,
     ]
-    if each.picture is not None:
+    if each.figure is not None:
         parts.append(f"![{experiment.title}]({experiment.name}.png)")
     for found in each.tables:
         parts += [f"## {found.title}", to_markdown(found).rstrip()]
-    groups = each.grouped(without=NOT_RUN)
+    groups = each.checked_claims
     if groups:
-        parts.append("## What the paper claims")
-    for (said, where), group in groups.items():
+        parts.append("## Claims of the paper")
+    for (statement, where), group in groups.items():
         lines = [f"- **{v.word}**, {claim.name}: {v.numbers}" for claim, v in group]
-        parts += [f"{said} *{where}*", "\n".join(lines)]
+        parts += [f"{statement} *{where}*", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
 
-def page(
+def index_page(
     names: Sequence[str],
-    shown: Sequence[Shown],
-    chosen: Selection,
+    reports: Sequence[ExperimentReport],
+    selection: Selection,
     results: Results,
     failures: Mapping[str, str],
     command: str,
 ) -> bytes:
-    """The experiments in this order, with the command that made the page."""
-    runs = runs_shown(names, chosen, results)
+    """The HTML page, with the experiments in this order."""
+    runs = runs_used(names, selection, results)
     return render(
-        "capo reproduce",
-        TITLE,
-        _lead(names, runs, chosen),
-        sections(shown, failures, command),
-        origins(runs),
-        _read("capo.comparison") + _read("capo.paper"),
+        "paper/index.html",
+        read_source("compare/page.css") + read_source("paper/page.css"),
+        generator="capo reproduce",
+        title=TITLE,
+        lead=_lead(names, set(runs), selection),
+        footer=origins(list(runs.values())),
+        reports=reports,
+        contradictions=CONTRADICTIONS,
+        failures=failures,
+        command=command,
+        base64=lambda data: base64.b64encode(data).decode(),
     )
 
 
-def _lead(names: Sequence[str], runs: Sequence[Summary], chosen: Selection) -> str:
-    """How many runs there are, of how many, and what was chosen."""
-    wanted = {run.name for run in runs_of(names, chosen)}
-    done = Progress.of({run.name for run in runs}, wanted)
+def _lead(names: Sequence[str], runs: set[RunKey], selection: Selection) -> str:
+    """A sentence about the number of runs and the selection."""
+    done = RunCount.of(runs, {run.key for run in runs_of(names, selection)})
     parts = [f"{done.done} of {count(done.wanted, 'run')}"]
-    parts += [f"{done.others} more with other seeds or lengths"] if done.others else []
-    steps = f"{compact(chosen.steps)} steps each" if chosen.steps else "the paper's lengths"
-    seeds = count(chosen.seeds, "seed") if chosen.seeds else "the paper's seeds"
-    parts += [steps, seeds, f"preset {chosen.preset}"]
-    parts += [f"only {', '.join(each)}" for each in (chosen.envs, chosen.algos) if each]
-    if chosen.sizes:
-        sizes = ", ".join(f"{name} {value}" for name, value in chosen.sizes)
-        parts.append(f"other sizes than the paper's ({sizes})")
-    if chosen.brief:
+    parts += [f"{done.others} more with other seeds or numbers of steps"] if done.others else []
+    parts += [f"{compact(selection.steps)} steps each" if selection.steps else "the paper's steps"]
+    parts += [count(selection.seeds, "seed") if selection.seeds else "the paper's seeds"]
+    parts += [f"preset {selection.preset}"]
+    parts += [f"only {', '.join(each)}" for each in (selection.envs, selection.algos) if each]
+    if selection.sizes:
+        sizes = ", ".join(f"{name} {value}" for name, value in selection.sizes)
+        parts.append(f"sizes different from the paper's ({sizes})")
+    if selection.reduced:
         parts.append(
-            "of each experiment one task, and of what is swept the usual value and one other"
+            "one task of each experiment, and of a swept setting the default and one other value"
         )
     return "; ".join(parts) + "."
 
 
 def origins(runs: Sequence[Summary]) -> list[str]:
-    """Versions, commits and dates of some runs; several of one thing are all named."""
+    """Lines with all versions, commits, cores and dates of some runs."""
     versions = (run.origin.get("versions") for run in runs)
-    lines = [made_with(versions, "It is not known what the runs were made with.")]
+    lines = [trained_with(versions)]
     for what, key in (("Commit", "commit"), ("Cores of a run", "cores")):
         found = sorted({str(run.origin[key]) for run in runs if run.origin.get(key)})
         lines += [f"{what}: {', '.join(found)}."] if found else []
@@ -109,7 +115,3 @@ def origins(runs: Sequence[Summary]) -> list[str]:
     if dates:
         lines.append(f"Run from {dates[0]} to {dates[-1]}." if dates[1:] else f"Run {dates[0]}.")
     return lines
-
-
-def _read(package: str) -> str:
-    return (resources.files(package) / "page.css").read_text("utf-8")

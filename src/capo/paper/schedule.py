@@ -1,4 +1,4 @@
-"""Runs side by side until all are done: what fails is reported, and does not stop the others."""
+"""Trains many runs, several at a time; a failed run does not stop the others."""
 
 import contextlib
 import signal
@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from capo.config import UsageError
-from capo.interrupts import SIGNALS
-from capo.paper.launch import Cores, last_line, start
+from capo.errors import UsageError
+from capo.paper.launch import Cores, last_line, start_training
+from capo.paper.run_keys import RunKey
 from capo.paper.selection import Run
 from capo.paper.store import Store
 from capo.paper.summaries import Summary
+from capo.runs.interrupts import stopping_signals
 
-POLL = 0.2
-"""Seconds between two looks at the processes."""
+POLL_SECONDS = 0.2
+"""Interval between checks of the processes."""
 
 
-class Going(NamedTuple):
+class ActiveRun(NamedTuple):
     """A run that is being trained."""
 
     run: Run
@@ -27,98 +28,104 @@ class Going(NamedTuple):
     began: float
 
 
-class State:
-    """What has been done so far; the display reads it."""
+class ScheduleState:
+    """Runs by their state."""
 
     def __init__(self, runs: Sequence[Run]):
         self.waiting: list[Run] = list(runs)
-        self.going: list[Going] = []
-        self.done: dict[str, Summary] = {}
+        self.active: list[ActiveRun] = []
+        self.done: dict[RunKey, Summary] = {}
         self.failed: dict[str, str] = {}
-        self.spent: dict[str, float] = {}
-        """Seconds that each finished run took."""
-        self.stopping: int | None = None
-        """The signal that came."""
+        """Reasons by the names of the runs."""
+        self.durations: dict[str, float] = {}
+        """Seconds of the finished runs by their names."""
+        self.signal: int | None = None
+        """The last signal received."""
 
     @property
     def total(self) -> int:
-        """All runs that were to be done."""
-        return len(self.waiting) + len(self.going) + len(self.done) + len(self.failed)
+        """Number of all runs."""
+        return len(self.waiting) + len(self.active) + len(self.done) + len(self.failed)
 
 
-Watcher = Callable[[State, Run | None], None]
-"""Called again and again with the state, and with the run that has just ended, if one has."""
+Observer = Callable[[ScheduleState, Run | None], None]
+"""Called repeatedly with the state, and with the run that has just ended or None."""
 
 
-def work_off(store: Store, runs: Sequence[Run], places: Sequence[Cores], watch: Watcher) -> State:
-    """Trains what is not done; after a signal, lets what is going save itself, and returns.
+def train_all(
+    store: Store, runs: Sequence[Run], core_sets: Sequence[Cores], observe: Observer
+) -> ScheduleState:
+    """Trains all runs, resuming those that were interrupted before.
 
-    A run that was begun before goes on where it was.
+    After a signal no run is started; the active runs save their state and end.
     """
-    state, free = State(runs), list(places)
-    with _listening(state):
-        while state.going or (state.waiting and state.stopping is None):
-            while free and state.waiting and state.stopping is None:
-                _begin(store, state, free)
-            time.sleep(POLL)
-            watch(state, None)
-            for going in [each for each in state.going if each.process.poll() is not None]:
-                state.going.remove(going)
-                free.append(going.cores)
-                _end(store, state, going)
-                watch(state, going.run)
+    state, free = ScheduleState(runs), list(core_sets)
+    with _forward_signals(state):
+        while state.active or (state.waiting and state.signal is None):
+            while free and state.waiting and state.signal is None:
+                _start_next(store, state, free)
+            time.sleep(POLL_SECONDS)
+            observe(state, None)
+            for ended in [each for each in state.active if each.process.poll() is not None]:
+                state.active.remove(ended)
+                free.append(ended.cores)
+                _finish(store, state, ended)
+                observe(state, ended.run)
     return state
 
 
-def _begin(store: Store, state: State, free: list[Cores]) -> None:
+def _start_next(store: Store, state: ScheduleState, free: list[Cores]) -> None:
     run, cores = state.waiting.pop(0), free.pop(0)
     words = [*run.words, "--run-dir", str(store.folder(run)), "--resume", "auto"]
-    process = start(words, cores, store.log(run))
-    state.going.append(Going(run, process, cores, time.monotonic()))
+    process = start_training(words, cores, store.log(run))
+    state.active.append(ActiveRun(run, process, cores, time.monotonic()))
 
 
-def _end(store: Store, state: State, going: Going) -> None:
-    run, code = going.run, going.process.returncode
+def _finish(store: Store, state: ScheduleState, ended: ActiveRun) -> None:
+    run, code = ended.run, ended.process.returncode
     try:
-        found = store.take_in(run) if code == 0 else None
+        summary = store.add_summary(run) if code == 0 else None
     except UsageError as error:
-        found, code = None, 1
+        summary, code = None, 1
         state.failed[run.name] = str(error)
-    if found is not None:
-        state.done[run.name] = found
-        state.spent[run.name] = time.monotonic() - going.began
-    elif state.stopping is not None:
+    if summary is not None:
+        state.done[run.key] = summary
+        state.durations[run.name] = time.monotonic() - ended.began
+    elif state.signal is not None:
         state.waiting.insert(0, run)
     else:
-        said = last_line(store.log(run))
-        state.failed.setdefault(run.name, f"{said} (exit code {code}; {store.log(run)})")
+        reason = f"{last_line(store.log(run))} (exit code {code}; {store.log(run)})"
+        state.failed.setdefault(run.name, reason)
 
 
 @contextlib.contextmanager
-def _listening(state: State) -> Iterator[None]:
-    """The first signal is passed on once, so that runs save themselves; a second ends them."""
+def _forward_signals(state: ScheduleState) -> Iterator[None]:
+    """Sends SIGINT to the active runs at the first signal, so that they save; kills at the second.
 
-    def note(number: int, _: object) -> None:
-        first = state.stopping is None
-        state.stopping = number
-        for going in state.going:
+    All runs that are active when the block ends are killed.
+    """
+
+    def forward(number: int, _: object) -> None:
+        first = state.signal is None
+        state.signal = number
+        for run in state.active:
             with contextlib.suppress(ProcessLookupError):
-                going.process.send_signal(signal.SIGINT if first else signal.SIGKILL)
+                run.process.send_signal(signal.SIGINT if first else signal.SIGKILL)
 
-    before = {each: signal.signal(each, note) for each in SIGNALS}
+    before = {each: signal.signal(each, forward) for each in stopping_signals()}
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        for going in state.going:
-            going.process.kill()
+        for run in state.active:
+            run.process.kill()
 
 
-def seconds_left(state: State, expected: Mapping[str, float], at_once: int) -> float:
-    """By what is expected of each run, corrected by how the finished ones did."""
+def seconds_left(state: ScheduleState, expected: Mapping[str, float], at_once: int) -> float:
+    """Expected time of the remaining runs, scaled by actual / expected of the finished ones."""
     now = time.monotonic()
     left = sum(expected[run.name] for run in state.waiting)
-    left += sum(max(0.0, expected[g.run.name] - (now - g.began)) for g in state.going)
-    foreseen = sum(expected[name] for name in state.spent)
-    return left / at_once * (sum(state.spent.values()) / foreseen if foreseen else 1.0)
+    left += sum(max(0.0, expected[a.run.name] - (now - a.began)) for a in state.active)
+    planned = sum(expected[name] for name in state.durations)
+    return left / at_once * (sum(state.durations.values()) / planned if planned else 1.0)

@@ -1,65 +1,89 @@
-"""The folder of a reproduction: run folders, their summaries, and what is made of them."""
+"""The output folder of `capo reproduce`."""
 
+import contextlib
+import itertools
 from pathlib import Path
 
-from capo.config import UsageError
-from capo.files import check_writable
+from capo.config import Config
+from capo.errors import UsageError
+from capo.paper.run_keys import RunKey, run_key
 from capo.paper.selection import Run
-from capo.paper.summaries import Summary, load, save, summarize
-from capo.records import read_object
+from capo.paper.summaries import Summary, load_summary, save_summary, summarize
+from capo.runs.reading import read_object
+from capo.storage.files import check_writable
 
 MARK = b'<meta name="generator" content="capo reproduce">'
 
 
 class Store:
-    """`out/runs` has the run folders, `out/summaries` what tables and figures are made from.
+    """Run folders in `out/runs`, and summaries of finished runs in `out/summaries`.
 
-    A run counts as done once its summary is there: the run folder may be removed then.
+    A run with a summary is done; its run folder is not needed any more. Runs are found by their
+    configuration: the names of files and folders are labels.
     """
 
     def __init__(self, out: Path):
         self.out, self.runs, self.summaries = out, out / "runs", out / "summaries"
+        self._folders: dict[RunKey, Path] | None = None
 
     def check(self) -> None:
-        """Refuses a folder that holds something else, or that cannot be written to."""
+        """Raises if the folder has other content or cannot be written to."""
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"{self.out} is not a folder; choose another --out")
-        if self.out.is_dir() and any(self.out.iterdir()) and not self._ours():
-            raise UsageError(
-                f"{self.out} holds something other than a reproduction; choose another --out"
-            )
+        if self.out.is_dir() and any(self.out.iterdir()) and not self._is_reproduction():
+            raise UsageError(f"{self.out} is no earlier reproduction; choose another --out")
         check_writable(self.out, "; choose another --out")
 
-    def _ours(self) -> bool:
+    def _is_reproduction(self) -> bool:
         index = self.out / "index.html"
         page = index.is_file() and MARK in index.read_bytes()[:1000]
         return page or self.summaries.is_dir() or self.runs.is_dir()
 
-    def open(self) -> None:
-        """Makes what is not there."""
+    def create(self) -> None:
+        """Creates the folders."""
         for folder in (self.runs, self.summaries):
             folder.mkdir(parents=True, exist_ok=True)
 
     def folder(self, run: Run) -> Path:
-        """The run folder of a run."""
-        return self.runs / run.name
+        """The folder with the run's configuration; a new one if there is none."""
+        if self._folders is None:
+            self._folders = self._find_folders()
+        if run.key not in self._folders:
+            self._folders[run.key] = self.runs / self._unused_name(run, self._folders)
+        return self._folders[run.key]
+
+    def _find_folders(self) -> dict[RunKey, Path]:
+        found: dict[RunKey, Path] = {}
+        for file in sorted(self.runs.glob("*/config.json")):
+            with contextlib.suppress(UsageError):
+                found.setdefault(run_key(Config.from_dict(read_object(file))), file.parent)
+        return found
+
+    def _unused_name(self, run: Run, folders: dict[RunKey, Path]) -> str:
+        """The run's name, with a number if a run of another configuration has it."""
+        taken = {folder.name for folder in folders.values()}
+        taken |= {file.stem for file in self.summaries.glob("*.json")}
+        numbered = (f"{run.name}~{number}" for number in itertools.count(2))
+        return next(name for name in itertools.chain([run.name], numbered) if name not in taken)
 
     def log(self, run: Run) -> Path:
-        """What a run printed."""
-        return self.runs / f"{run.name}.log"
+        """The file with the output of a run."""
+        return self.runs / f"{self.folder(run).name}.log"
 
-    def results(self) -> dict[str, Summary]:
-        """Every summary there is, by name."""
-        if not self.summaries.is_dir():
-            return {}
-        files = sorted(self.summaries.glob("*.json"))
-        return {file.stem: load(file) for file in files}
+    def results(self) -> dict[RunKey, Summary]:
+        """All summaries, by the configuration of their run."""
+        found: dict[RunKey, Summary] = {}
+        for file in sorted(self.summaries.glob("*.json")):
+            summary = load_summary(file)
+            found.setdefault(run_key(Config.from_dict(summary.config)), summary)
+        return found
 
-    def take_in(self, run: Run) -> Summary | None:
-        """The summary of a run that is finished, written if it is new; None if it is not."""
-        manifest = self.folder(run) / "manifest.json"
+    def add_summary(self, run: Run) -> Summary | None:
+        """The summary of a finished run, which is written; None if the run is not finished."""
+        folder = self.folder(run)
+        manifest = folder / "manifest.json"
         if not manifest.is_file() or read_object(manifest).get("status") != "finished":
             return None
-        found = summarize(self.folder(run), run.name)
-        save(self.summaries / f"{run.name}.json", found)
+        found = summarize(folder, folder.name)
+        save_summary(self.summaries / f"{folder.name}.json", found)
         return found

@@ -1,4 +1,4 @@
-"""What is left of a run for the tables and figures: a few kilobytes that can be kept for good."""
+"""Summaries of finished runs: a few kilobytes with all numbers for the tables and figures."""
 
 import json
 import math
@@ -8,13 +8,17 @@ from typing import Any, NamedTuple
 
 import safetensors
 
-from capo.config import Config, UsageError
-from capo.files import parse_json, write_atomic
+from capo.config import Config
+from capo.errors import UsageError
 from capo.methods import RULES, method_of
-from capo.records import Record, broken, number, read
+from capo.paper.run_keys import run_key
+from capo.runs.reading import Record, count_violations, number, read
+from capo.storage.files import parse_json, write_atomic
 
 POINTS = 100
-"""Most points of a learning curve that are kept."""
+"""Most points of a learning curve in a summary."""
+DIAGNOSTICS_KEY = "looks"
+"""Name of the field `diagnostics` in the file."""
 TIMES = ("collect_seconds", "update_seconds", "diagnose_seconds")
 
 
@@ -26,13 +30,13 @@ class Summary(NamedTuple):
     evaluation: dict[str, Any]
     """Mean return, standard error and number of episodes."""
     curve: dict[str, list[float]]
-    """`steps` and `return`, the mean of the last 100 episodes in training."""
-    looks: list[dict[str, float]]
-    """The updates that were split into signal and waste: ten evenly spaced, and the last."""
+    """`steps` and `return`, the mean of the last 100 training episodes."""
+    diagnostics: list[dict[str, float]]
+    """Signal, waste and agreement of some updates: ten evenly spaced ones, and the last."""
     totals: dict[str, float]
-    """Of the whole run: frames, gradient_steps, parameters, seconds, and parts of these."""
+    """Totals of the run: frames, gradient_steps, parameters, seconds, and parts of these."""
     origin: dict[str, Any]
-    """Versions, commit, cores and date."""
+    """Versions, commit, cores and date of the run."""
 
     @property
     def env_id(self) -> str:
@@ -54,18 +58,27 @@ class Summary(NamedTuple):
         """The mean return of the evaluation."""
         return number(self.evaluation.get("mean"))
 
-    def spaced(self, key: str) -> float:
-        """The mean over the evenly spaced looks, those in the warmup left out."""
-        found = [number(look.get(key)) for look in self.looks[:-1] if not look.get("warmup")]
+    @property
+    def mean_second_half(self) -> float:
+        """Mean of the training return over the second half of the steps."""
+        steps, returns = self.curve["steps"], self.curve["return"]
+        found = [
+            y for x, y in zip(steps, returns, strict=True) if x > self.config["total_steps"] / 2
+        ]
         return sum(found) / len(found) if found else math.nan
 
-    def last(self, key: str) -> float:
-        """Of the run's last update, when the learning rate has all but come down to zero."""
-        return number(self.looks[-1].get(key)) if self.looks else math.nan
+    def mean_over_run(self, key: str) -> float:
+        """Mean of a diagnostic over the evenly spaced updates after the warmup."""
+        found = [number(row.get(key)) for row in self.diagnostics[:-1] if not row.get("warmup")]
+        return sum(found) / len(found) if found else math.nan
+
+    def in_last_update(self, key: str) -> float:
+        """A diagnostic of the last update, where the learning rate is almost zero."""
+        return number(self.diagnostics[-1].get(key)) if self.diagnostics else math.nan
 
 
 def summarize(folder: Path, name: str) -> Summary:
-    """The summary of a run folder that has an evaluation."""
+    """The summary of a run folder; the run must be finished and evaluated."""
     record = read(folder)
     if record.status != "finished" or not record.evaluation:
         raise UsageError(f"{folder} is not finished")
@@ -100,12 +113,12 @@ def summarize(folder: Path, name: str) -> Summary:
 
 
 def _digits(value: Any) -> float:
-    """Enough digits for any table."""
+    """Rounded to six digits, enough for any table."""
     return float(f"{number(value):.6g}")
 
 
 def _totals(record: Record) -> dict[str, float]:
-    """Counted from the rows of the run, and from its model."""
+    """Totals from the metrics of a run and from its model."""
     config, rows = Config.from_dict(record.config), record.rows
     found = {
         "frames": record.steps,
@@ -114,14 +127,14 @@ def _totals(record: Record) -> dict[str, float]:
         "parameters": _parameters(record.path / "model.safetensors"),
     }
     keys = ("wide_generations", "q_violations", "violations", "shortened_violations")
-    found |= dict(zip(keys, broken(rows), strict=True))
+    found |= dict(zip(keys, count_violations(rows), strict=True))
     spent = {key: sum(number(row.get(key)) for row in rows) for key in TIMES}
     found |= {"seconds": sum(spent.values()), **spent}
     return {key: _digits(value) for key, value in found.items()}
 
 
 def gradient_steps(rows: Sequence[dict[str, Any]], config: Config) -> float:
-    """Σ over generations of experts · epochs · minibatches; one natural step each by TRPO."""
+    """Σ experts · epochs · minibatches over the generations; experts of TRPO take one step."""
     method, total = method_of(config.algo), 0.0
     for row in rows:
         warm = bool(row.get("warmup"))
@@ -132,7 +145,7 @@ def gradient_steps(rows: Sequence[dict[str, Any]], config: Config) -> float:
 
 
 def _parameters(file: Path) -> int:
-    """Numbers in the policy that acts."""
+    """Number of parameters of the policy."""
     with safetensors.safe_open(file, "np") as model:
         names = [name for name in model.keys() if name.startswith("policy.")]  # noqa: SIM118
         return sum(math.prod(model.get_slice(name).get_shape()) for name in names)
@@ -149,25 +162,26 @@ def _origin(record: Record) -> dict[str, Any]:
     }
 
 
-def save(file: Path, summary: Summary) -> None:
-    """Writes a summary, whole or not at all."""
-    write_atomic(file, (json.dumps(_finite(summary._asdict())) + "\n").encode())
+def save_summary(file: Path, summary: Summary) -> None:
+    """Writes a summary atomically."""
+    fields = {DIAGNOSTICS_KEY if k == "diagnostics" else k: v for k, v in summary._asdict().items()}
+    write_atomic(file, (json.dumps(_finite(fields)) + "\n").encode())
 
 
-def load(file: Path) -> Summary:
-    """Reads a summary; one that is not what `save` writes is an error that names the file."""
+def load_summary(file: Path) -> Summary:
+    """Reads a summary; a file that `save_summary` cannot have written is an error."""
     try:
-        found = parse_json(file.read_text("utf-8"))
-        summary = Summary(**found)
-        Config.from_dict(summary.config)
+        fields = parse_json(file.read_text("utf-8"))
+        summary = Summary(diagnostics=fields.pop(DIAGNOSTICS_KEY), **fields)
+        run_key(Config.from_dict(summary.config))
         assert math.isfinite(summary.score)
-    except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        raise UsageError(f"{file} is damaged; remove it, and its run is done again") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise UsageError(f"{file} is damaged; remove it to train its run again") from error
     return summary
 
 
 def _finite(found: Any) -> Any:
-    """The same with null for what is not finite, which JSON has no word for."""
+    """The value with None instead of numbers that are not finite, which JSON cannot express."""
     if isinstance(found, dict):
         return {key: _finite(value) for key, value in found.items()}
     if isinstance(found, list):

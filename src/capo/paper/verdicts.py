@@ -1,44 +1,47 @@
-"""The rules by which a claim is judged: means over seeds, their errors, how far they are apart."""
+"""Rules that check a claim by means over seeds and their standard errors.
+
+σ is the combined standard error of two means, √(SE² + SE²).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from capo.format import typeset
 from capo.paper.tables import LIMIT, NOT_RUN, Entry
+from capo.report.format import typeset
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "not decided"
-WORDS = (HOLDS, FAILS, OPEN, NOT_RUN)
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "not decided"
+WORDS = (HOLDS, FAILS, UNDECIDED, NOT_RUN)
 MARGIN = 0.25
-"""The share of a return that counts as little, where a claim says that something matters little."""
+"""Share of a return below which a difference is small."""
 EXTREMES = 3.0
-"""Combined errors up to which the best and the worst of several may be apart by luck alone.
+"""Largest difference of the best and the worst of several means that may be chance, in σ.
 
-Of four equal means the extreme two are more than 2 apart one time in five.
+The extremes of four equal means are more than 2 σ apart in one case of five.
 """
 
 Entries = Mapping[str, Entry]
-"""What a verdict rests on, by the names it is shown under."""
+"""Numbers of a claim by their names."""
 
 
 class Verdict(NamedTuple):
-    """What our runs say about a claim, and the numbers that this rests on."""
+    """The result of a check, and the numbers behind it."""
 
     word: str
     numbers: str
 
 
 def too_few(entries: Sequence[Entry]) -> str:
-    """Not run if one has no seed, not decided if one has a single one; nothing if all have more."""
+    """`not run` if an entry has no seed, `not decided` if one has a single seed, else empty."""
     fewest = min(len(entry.values) for entry in entries)
-    return NOT_RUN if fewest == 0 else OPEN if fewest == 1 else ""
+    return NOT_RUN if fewest == 0 else UNDECIDED if fewest == 1 else ""
 
 
 def direction(gap: float, error: float) -> str:
-    """Holds beyond 2 errors above zero, does not hold beyond 2 below, is not decided between."""
+    """Holds if gap > 2 σ, does not hold if gap < −2 σ, is not decided between."""
     if gap > LIMIT * error:
         return HOLDS
-    return FAILS if gap < -LIMIT * error else OPEN
+    return FAILS if gap < -LIMIT * error else UNDECIDED
 
 
 def above(entries: Entries) -> Verdict:
@@ -48,8 +51,8 @@ def above(entries: Entries) -> Verdict:
     return _verdict(entries, direction(gap, error), _sigmas(gap, error))
 
 
-def past(entries: Entries, bound: float, sign: int) -> Verdict:
-    """The first mean is above a bound, or below it if `sign` is −1; the others are told only."""
+def beyond(entries: Entries, bound: float, sign: int) -> Verdict:
+    """The first mean is above a bound, or below it if `sign` is −1; others are only shown."""
     first = next(iter(entries.values()))
     word = too_few([first]) or direction(sign * (first.mean - bound), first.error)
     return Verdict(word, _numbers(entries, _one_seed([first])))
@@ -61,11 +64,8 @@ def peak(entries: Entries) -> Verdict:
     return _verdict(entries, _all([direction(*_between(middle, x)) for x in (first, last)]))
 
 
-def alike(entries: Entries) -> Verdict:
-    """Two means differ by less than a quarter of the second, beyond 2 errors.
-
-    It does not hold if they are more than 2 errors apart.
-    """
+def about_equal(entries: Entries) -> Verdict:
+    """|x − y| + 2 σ is less than a quarter of |y|; fails if |x − y| > 2 σ."""
     first, second = entries.values()
     gap, error = _between(first, second)
     word = _small(abs(gap), error, abs(second.mean), LIMIT)
@@ -73,26 +73,23 @@ def alike(entries: Entries) -> Verdict:
 
 
 def no_worse(entries: Entries) -> Verdict:
-    """The last mean is not a quarter below any other, beyond 2 errors.
+    """For each other mean y, y − last + 2 σ is less than a quarter of |y|.
 
-    It does not hold if it is more than 2 errors below one of them.
+    It does not hold if the last mean is more than 2 σ below another.
     """
     *others, last = entries.values()
     gaps = [(*_between(other, last), abs(other.mean)) for other in others]
     return _verdict(entries, _all([_small(*gap, LIMIT) for gap in gaps]))
 
 
-def little(entries: Entries) -> Verdict:
-    """The best and the worst mean are less than a quarter of the mean apart, beyond 2 errors.
-
-    It does not hold if they are more than 3 errors apart.
-    """
+def small_spread(entries: Entries) -> Verdict:
+    """Best − worst + 2 σ is less than a quarter of the mean; fails if best − worst > 3 σ."""
     size, error, middle = _range(list(entries.values()))
     share = f"best − worst is {size / middle:.0%} of the mean" if middle else ""
     return _verdict(entries, _small(size, error, middle, EXTREMES), share)
 
 
-def steadier(entries: Entries, names: tuple[str, str]) -> Verdict:
+def smaller_spread(entries: Entries, names: tuple[str, str]) -> Verdict:
     """(best − worst)/mean is smaller in the first half of the entries than in the second."""
     halves = _halves(entries)
     spreads = []
@@ -108,7 +105,7 @@ def steadier(entries: Entries, names: tuple[str, str]) -> Verdict:
     return _of_halves(entries, names, word, ours, theirs)
 
 
-def outgrows(entries: Entries, names: tuple[str, str]) -> Verdict:
+def grows_faster(entries: Entries, names: tuple[str, str]) -> Verdict:
     """Of (slow before, slow after, fast before, fast after), fast grows by the larger factor."""
     halves = _halves(entries)
     (slow, slow_error), (fast, fast_error) = (_growth(*half) for half in halves)
@@ -119,7 +116,7 @@ def outgrows(entries: Entries, names: tuple[str, str]) -> Verdict:
 
 
 def _verdict(entries: Entries, word: str, note: str = "") -> Verdict:
-    """What a rule says, unless there are too few seeds for any."""
+    """The word of a rule, unless there are too few seeds."""
     found = list(entries.values())
     few = too_few(found)
     return Verdict(few or word, _numbers(entries, _one_seed(found) if few else note))
@@ -128,40 +125,40 @@ def _verdict(entries: Entries, word: str, note: str = "") -> Verdict:
 def _of_halves(
     entries: Entries, names: tuple[str, str], word: str, ours: list[str], theirs: list[str]
 ) -> Verdict:
-    """The same, with two numbers made of all the means."""
+    """The word of a rule about two numbers that are computed from all means."""
     found = list(entries.values())
     few = too_few(found)
-    said, stated = (
+    listed, published = (
         ", ".join(f"{name} {x}" for name, x in zip(names, row, strict=True)) if row else ""
         for row in (ours, theirs)
     )
-    said = "" if few == NOT_RUN else f"{said} ({_seeds(found)})"
-    return Verdict(few or word, _joined(said, _one_seed(found), stated))
+    listed = "" if few == NOT_RUN else f"{listed} ({_seeds(found)})"
+    return Verdict(few or word, _joined(listed, _one_seed(found), published))
 
 
 def _one_seed(entries: Sequence[Entry]) -> str:
-    return "one seed" if too_few(entries) == OPEN else ""
+    return "one seed" if too_few(entries) == UNDECIDED else ""
 
 
 def _all(words: Sequence[str]) -> str:
-    """All must hold; one that does not is enough."""
-    return FAILS if FAILS in words else OPEN if OPEN in words else HOLDS
+    """Holds if all hold; does not hold if one does not."""
+    return FAILS if FAILS in words else UNDECIDED if UNDECIDED in words else HOLDS
 
 
 def _small(gap: float, error: float, size: float, most: float) -> str:
-    """Holds if a gap is less than a quarter of `size`, beyond 2 errors; not beyond `most`."""
+    """Holds if gap + 2 σ is less than a quarter of `size`; does not hold if gap > `most` σ."""
     if gap > most * error:
         return FAILS
-    return HOLDS if gap + LIMIT * error < MARGIN * size else OPEN
+    return HOLDS if gap + LIMIT * error < MARGIN * size else UNDECIDED
 
 
 def _between(high: Entry, low: Entry) -> tuple[float, float]:
-    """Difference of two means, and √(SE² + SE²)."""
+    """Difference of two means, and σ = √(SE² + SE²)."""
     return high.mean - low.mean, math.hypot(high.error, low.error)
 
 
 def _growth(before: Entry, after: Entry) -> tuple[float, float]:
-    """ln(after/before), and its error to first order."""
+    """ln(after/before), and its standard error to first order."""
     if not (before.mean > 0 and after.mean > 0):
         return math.nan, math.nan
     errors = before.error / before.mean, after.error / after.mean
@@ -169,7 +166,7 @@ def _growth(before: Entry, after: Entry) -> tuple[float, float]:
 
 
 def _range(entries: Sequence[Entry]) -> tuple[float, float, float]:
-    """Best − worst, the combined error of these two, and the size of the mean of all."""
+    """Best − worst, σ of these two, and the absolute value of the mean of all."""
     best, worst = (pick(entries, key=lambda entry: entry.mean) for pick in (max, min))
     return *_between(best, worst), abs(sum(entry.mean for entry in entries)) / len(entries)
 
@@ -180,7 +177,7 @@ def _halves(entries: Entries) -> tuple[list[Entry], list[Entry]]:
 
 
 def _published(halves: Sequence[Sequence[Entry]]) -> list[list[float]]:
-    """The paper's means; none if it does not state them all."""
+    """The published means; empty if one is missing."""
     found = [[entry.published.mean for entry in half if entry.published] for half in halves]
     whole = all(len(row) == len(half) for row, half in zip(found, halves, strict=True))
     return found if whole else []
@@ -195,13 +192,13 @@ def _sigmas(gap: float, error: float) -> str:
 
 
 def _seeds(entries: Sequence[Entry]) -> str:
-    """How many seeds each has."""
+    """Number of seeds of each entry."""
     sizes = sorted({len(entry.values) for entry in entries})
     return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 def _numbers(entries: Entries, note: str = "") -> str:
-    """Ours with the number of seeds in brackets, a note, and the paper's."""
+    """Our numbers with the number of seeds in brackets, a note, and the paper's numbers."""
     ours = ", ".join(f"{_named(name)} {each.ours}" for name, each in entries.items() if each.values)
     stated = {name: each for name, each in entries.items() if each.published}
     theirs = ", ".join(f"{_named(name)} {each.theirs}" for name, each in stated.items())
@@ -209,7 +206,7 @@ def _numbers(entries: Entries, note: str = "") -> str:
 
 
 def _named(name: str) -> str:
-    """With a colon if it ends in a digit, which the number would run into."""
+    """The name, with a colon after a digit to separate it from the number."""
     return f"{name}:" if name[-1].isdigit() else name
 
 

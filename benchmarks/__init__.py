@@ -1,0 +1,1 @@
+"""Measurements that the documentation states. Run one as `python -m benchmarks.NAME`."""

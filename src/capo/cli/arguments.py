@@ -1,0 +1,69 @@
+"""Arguments shared by several commands."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from capo.errors import UsageError
+
+if TYPE_CHECKING:
+    from capo.model import Model
+
+RunPath = Annotated[Path, tyro.conf.arg(metavar="RUN"), tyro.conf.Positional]
+"""A run folder, or a file of one."""
+TaskName = Annotated[str | None, tyro.conf.arg(metavar="ENV")]
+"""A task to use instead of the model's own."""
+
+
+def check_seed(seed: int | None) -> None:
+    """Raises `UsageError` for a seed outside the range of environments."""
+    if seed is not None and not 0 <= seed < 2**31:
+        raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
+
+
+def model_file(run: Path, ema: bool = False) -> Path:
+    """The model file of a run, with `ema` that of its average.
+
+    A path that cannot be read is a `UsageError`.
+    """
+    from capo.runs.folder import find_model
+
+    try:
+        return find_model(run, ema)
+    except OSError as error:
+        raise UsageError(f"{run} cannot be read: {error.strerror}") from error
+
+
+def load_model(run: Path, env: str | None = None, ema: bool = False) -> "Model":
+    """The model of a run, with the task `env` instead of its own if it is given.
+
+    With `ema`, the model of the average over generations.
+    Only the module of a given `module:id` is imported: a file must not decide what runs.
+    """
+    from capo.envs.backends import choose_backend
+    from capo.envs.registry import import_module_of
+    from capo.model import Model
+
+    file = model_file(run, ema)
+    model = Model.load(file)
+    if env is None:
+        with about(file):
+            choose_backend(model.config.env_id, model.config.backend)
+        return model
+    import_module_of(env)
+    return dataclasses.replace(model, config=model.config.replace(env_id=env, backend="auto"))
+
+
+@contextlib.contextmanager
+def about(file: Path) -> Iterator[None]:
+    """Prefixes a `UsageError` about the content of a file with its name."""
+    try:
+        yield
+    except UsageError as error:
+        if str(error).startswith(str(file)):
+            raise
+        raise UsageError(f"{file}: {error}") from error

@@ -1,0 +1,137 @@
+"""The command line: parses the words, runs the command, reports an error in one line."""
+
+import contextlib
+import functools
+import inspect
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+
+import tyro
+
+import capo
+from capo.cli.resuming import import_typed, saved_configs
+from capo.cli.screen import TITLE, screen
+from capo.cli.verbs import COMMANDS
+from capo.config import Config
+from capo.errors import UsageError, speaking_flags
+from capo.storage.text import one_line
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 2, with one line on stderr, for wrong input."""
+    try:
+        with speaking_flags():
+            code = _main(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has closed the pipe, as in `capo list | head`; do not flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _main(words: list[str]) -> int:
+    if words in ([], ["-h"], ["--help"]):
+        print(screen(COMMANDS))
+        return 0
+    if words == ["--version"]:
+        print(f"capo {capo.__version__}")
+        return 0
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            call = parse(words)
+    except SystemExit as stop:
+        if stop.code == 2:
+            return _fail(_one_line(complaint.getvalue()), 2)
+        sys.stdout.flush()
+        raise
+    except UsageError as error:
+        return _fail(str(error), 2)
+    return _run(call)
+
+
+def parse(words: list[str]) -> Callable[[], int]:
+    """The call of the words; a resumed run supplies the settings that they leave out."""
+    for saved, named in saved_configs(words):
+        call = _parse(words, saved)
+        config = call.keywords["config"]
+        if named or config == saved:
+            import_typed(config.env_id, words)
+            return call
+    return _parse(words)
+
+
+def _parse(words: list[str], default: Config | None = None) -> functools.partial[int]:
+    commands = {name: _later(function, default) for name, function in COMMANDS.items()}
+    return tyro.extras.subcommand_cli_from_dict(
+        commands, prog="capo", description=TITLE, args=words
+    )
+
+
+def _later(function, default: Config | None):
+    """The same command line, but parsing returns the call instead of its result.
+
+    `default` is the default of the configuration.
+    """
+
+    @functools.wraps(function)
+    def parsed(*args, **kwargs):
+        return functools.partial(function, *args, **kwargs)
+
+    signature = inspect.signature(function)
+    if default is not None and "config" in signature.parameters:
+        config = signature.parameters["config"].replace(default=default)
+        changed = {**signature.parameters, "config": config}
+        again = signature.replace(parameters=list(changed.values()))
+        parsed.__signature__ = again  # pyright: ignore[reportAttributeAccessIssue]
+    return parsed
+
+
+def _run(call) -> int:
+    from capo.errors import EnvError, NonFiniteError
+
+    try:
+        return call()
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except (EnvError, NonFiniteError) as error:
+        return _fail(str(error), 1)
+    except OSError as error:
+        if error.filename is None or isinstance(error, BrokenPipeError):
+            raise
+        return _fail(f"{error.filename}: {error.strerror}", 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+
+
+def _fail(message: str, code: int) -> int:
+    # The message may quote a file, whose control characters a terminal would obey.
+    print("capo: " + one_line(message, most=2000), file=sys.stderr)
+    return code
+
+
+def _one_line(framed: str) -> str:
+    """The message and the suggestion in the framed error of tyro.
+
+    The frame is of box-drawing characters, or of dashes under a title in a terminal without them,
+    and may be coloured.
+    """
+    sections: list[list[str]] = [[]]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", framed)
+    for line in (line.strip(" │") for line in plain.splitlines()):
+        if line.startswith("╭") or (line and set(line) <= set("─-╰╯")):
+            sections.append([])
+        elif line:
+            sections[-1].append(line)
+    message, *hints = [s for s in sections[1:] if s] or [[plain]]
+    said = re.sub(r"^Error parsing __tyro\S*: ", "", " ".join(message)).removesuffix(".")
+    for hint in hints:
+        if hint[0] == "Perhaps you meant:":
+            said += f"; did you mean {hint[1].split()[0]}?"
+        elif hint[0].startswith("Available subcommands"):
+            said += "; " + hint[0][0].lower() + hint[0][1:]
+    return said

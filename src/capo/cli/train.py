@@ -1,0 +1,122 @@
+"""capo train."""
+
+import contextlib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from capo.config import Config
+from capo.errors import UsageError
+
+if TYPE_CHECKING:
+    from capo.runs.folder import RunFolder
+    from capo.runs.reporter import Reporter
+    from capo.runs.resume import Resumed
+    from capo.runs.session import Options
+
+
+def train(
+    config: tyro.conf.OmitArgPrefixes[Config],
+    run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    resume: Annotated[str | None, tyro.conf.arg(metavar="RUN|auto")] = None,
+    override: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    replay: bool = True,
+    checkpoint_every: int | None = None,
+    env_timeout: float = 300.0,
+    eval_episodes: int = 20,
+    track: Literal["wandb", "trackio"] | None = None,
+    track_project: Annotated[str, tyro.conf.arg(metavar="NAME")] = "capo",
+) -> int:
+    """Train a policy, evaluate it and write a run folder.
+
+    Example: capo train Hopper-v4 --algo capo -n 1M --seed 1
+
+    Args:
+        config: The configuration of the run.
+        run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
+        resume: Continue a run folder or one of its checkpoints; auto: continue if there is one.
+        override: Allow a resumed run to continue with other arguments.
+        replay: Restore the environments of a resumed run by replay; no: new episodes.
+        checkpoint_every: Generations between checkpoints; None: about 20 in all; 0: at the end.
+        env_timeout: Maximum seconds for a step or reset of the environments; 0: no limit.
+        eval_episodes: Episodes of the final evaluation; 0: none.
+        track: Send the metrics to this service too.
+        track_project: Project at the service.
+    """
+    from capo.errors import FinishedError
+    from capo.runs.folder import Recording
+    from capo.runs.progress import Terminal
+    from capo.runs.session import Options
+
+    recording = Recording(checkpoint_every, track, track_project)
+    options = Options(recording, env_timeout, eval_episodes, replay, owns_process=True)
+    reporter, resumed = Terminal(messages=True), None
+    if resume is not None:
+        try:
+            resumed = _reopened(config, resume, run_dir, override, reporter)
+        except FinishedError as done:
+            if resume != "auto":
+                raise
+            reporter.note(str(done))
+            return 0
+    return _run(config, run_dir, options, reporter, resumed)
+
+
+def _run(
+    config: Config,
+    run_dir: Path | None,
+    options: "Options",
+    reporter: "Reporter",
+    resumed: "Resumed | None",
+) -> int:
+    """Runs the session; returns the exit code."""
+    from capo.envs.adapters import config_source
+    from capo.envs.registry import import_module_of
+    from capo.methods import settle
+    from capo.runs.folder import default_folder
+    from capo.runs.session import Session
+
+    with contextlib.ExitStack() as stack:
+        if resumed is not None:
+            stack.callback(resumed.close)
+            config = resumed.checkpoint.config
+        config = settle(config)
+        folder = run_dir or default_folder(config)
+        session = Session(config, config_source(config), folder, options, reporter, resumed)
+        if resumed is None:
+            import_module_of(config.env_id)
+        number = session.run()
+    assert session.folder is not None
+    _report_folder(session.folder, number is None, reporter)
+    return 0 if number is None else 128 + number
+
+
+def _report_folder(run: "RunFolder", finished: bool, reporter: "Reporter") -> None:
+    """Names the folder and a next command."""
+    where, task = shlex.quote(str(run.path)), run.config.env_id
+    # The module of a task has to be typed: files do not decide what is imported.
+    typed = shlex.quote(task) if ":" in task else ""
+    reporter.note(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
+    if finished:
+        named = typed and f" --env {typed}"
+        reporter.note(f"next:       capo eval {where} --episodes 100{named}")
+    else:
+        reporter.note(f"next:       capo train {typed and typed + ' '}--resume {where}")
+
+
+def _reopened(
+    config: Config, resume: str, run_dir: Path | None, override: bool, reporter: "Reporter"
+) -> "Resumed | None":
+    """The run to continue; None for `auto` without one."""
+    from capo.runs.resume import reopen, reopen_newest, run_folder_of
+
+    if resume == "auto":
+        found = reopen_newest(run_dir, config, override, reporter.warn)
+        if found is None:
+            reporter.note("there is no run to resume; a new one begins")
+        return found
+    if run_dir is not None and run_dir.resolve() != run_folder_of(Path(resume)).resolve():
+        raise UsageError(f"--resume {resume} writes there, not into --run-dir {run_dir}")
+    return reopen(Path(resume), config, override, None)

@@ -1,0 +1,1 @@
+"""The mathematics: families, networks, PPO, TRPO, experts, consensus, distillation, Fisher."""

@@ -1,0 +1,1 @@
+"""Vector environments behind one small protocol: Gymnasium, EnvPool, worker processes."""

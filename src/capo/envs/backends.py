@@ -1,0 +1,101 @@
+"""The table of environment backends, in the order of preference of `auto`."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from capo.envs.base import VectorEnv, quiet
+from capo.envs.envpool import EnvPoolEnv
+from capo.envs.gymnasium import GymnasiumEnv
+from capo.envs.processes.recipe import recipe_of, workers_for
+from capo.envs.processes.vector import ProcessEnv
+from capo.envs.registry import check_registered, split_id, suggest_id
+from capo.errors import UsageError, name_of
+
+
+class Backend(NamedTuple):
+    """An environment backend: a row of `BACKENDS`."""
+
+    preferred: Callable[[str], bool]
+    """Whether `auto` chooses this backend for an id."""
+    check: Callable[[str], None]
+    """Raises UsageError for an id that this backend cannot make."""
+    make: Callable[..., VectorEnv]
+    """Makes the environments: (env_id, num_envs, seed, workers, **kwargs) ↦ VectorEnv."""
+
+
+def choose_backend(env_id: str, backend: str) -> str:
+    """The name of the backend for an id; `auto` is the first row that prefers the id."""
+    if backend == "auto":
+        backend = next(name for name, row in BACKENDS.items() if row.preferred(env_id))
+    BACKENDS[backend].check(env_id)
+    return backend
+
+
+def make(
+    env_id: str,
+    num_envs: int,
+    seed: int,
+    backend: str = "auto",
+    workers: int | None = 0,
+    **kwargs: Any,
+) -> VectorEnv:
+    """Makes `num_envs` copies of a registered environment.
+
+    `workers` is the number of processes that step a share of Gymnasium's environments (None: chosen
+    for the task); EnvPool has threads of its own. The module of a `module:id` is not imported,
+    because the id may come from a file: see `import_module_of`.
+    """
+    with quiet():
+        row = BACKENDS[choose_backend(env_id, backend)]
+        return row.make(env_id, num_envs, seed, workers, **kwargs)
+
+
+def _envpool_installed() -> bool:
+    return importlib.util.find_spec("envpool") is not None
+
+
+def _envpool_has(env_id: str) -> bool:
+    import envpool
+
+    return env_id in envpool.list_all_envs()
+
+
+def _envpool_preferred(env_id: str) -> bool:
+    """Whether the id is one of Gymnasium's own tasks and the installed EnvPool has it."""
+    entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
+    own = isinstance(entry, str) and entry.startswith("gymnasium.envs.")
+    return own and _envpool_installed() and _envpool_has(env_id)
+
+
+def _check_envpool(env_id: str) -> None:
+    if not _envpool_installed():
+        backend = name_of("backend", "envpool")
+        raise UsageError(f"{backend} needs EnvPool; pip install envpool")
+    if not _envpool_has(env_id):
+        raise UsageError(f"EnvPool has no environment {env_id!r}{suggest_id(env_id)}")
+
+
+def _make_envpool(
+    env_id: str, num_envs: int, seed: int, workers: int | None, **kwargs: Any
+) -> VectorEnv:
+    return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
+
+
+def _make_gymnasium(
+    env_id: str, num_envs: int, seed: int, workers: int | None, **kwargs: Any
+) -> VectorEnv:
+    name = split_id(env_id)[1]
+    count = workers_for(env_id, workers, num_envs, kwargs)
+    with quiet(gym.spec(name)):
+        if count:
+            return ProcessEnv(env_id, recipe_of(env_id, kwargs), num_envs, seed, count)
+        return GymnasiumEnv(lambda: gym.make(name, **kwargs), num_envs, seed, name=env_id)
+
+
+BACKENDS: dict[str, Backend] = {
+    "envpool": Backend(_envpool_preferred, _check_envpool, _make_envpool),
+    "gymnasium": Backend(lambda _: True, check_registered, _make_gymnasium),
+}

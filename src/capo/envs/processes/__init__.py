@@ -1,0 +1,1 @@
+"""Gymnasium environments in several worker processes."""

@@ -1,0 +1,1 @@
+"""Uses of a trained policy: ONNX files, a window, videos."""

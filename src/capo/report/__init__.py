@@ -1,0 +1,1 @@
+"""Text formats, statistics, plots and web pages."""

@@ -1,0 +1,140 @@
+"""The display of a run: one live line in a terminal, plain lines in a file or a pipe."""
+
+import contextlib
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from capo.callbacks import Callback
+from capo.config import Config
+from capo.report.format import clock, compact
+
+PLAIN_LINES = 20
+"""Progress lines that a run prints into a file or a pipe."""
+
+
+class Progress:
+    """Shows each row of a run as it is logged."""
+
+    def __init__(self, console: Console, config: Config, before: int = 0):
+        """`before` counts the generations done earlier."""
+        self._console, self._config, self._before = console, config, before
+        self._live: Live | None = None
+        self._began = time.monotonic()
+        self._alignment = math.nan
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Progress"]:
+        """Shows the live line while the block runs."""
+        self._began = time.monotonic()
+        if not self._console.is_terminal:
+            yield self
+            return
+        with Live(console=self._console, auto_refresh=False) as self._live:
+            yield self
+
+    def show(self, row: dict[str, float]) -> None:
+        """Updates the live line; outside a terminal, prints a line each 5% of the run."""
+        total = self._config.generations
+        done = int(row["generation"]) + 1
+        text = self._text(row, done, total)
+        if self._live is not None:
+            grid = Table.grid(padding=(0, 1))
+            grid.add_row(ProgressBar(total=total, completed=done, width=24), text)
+            self._live.update(grid, refresh=True)
+        elif done == total or done * PLAIN_LINES // total > (done - 1) * PLAIN_LINES // total:
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+    def _text(self, row: dict[str, float], done: int, total: int) -> str:
+        spent = time.monotonic() - self._began
+        new = done - self._before
+        left = spent / new * (total - done)
+        found = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
+        self._alignment = row.get("fisher/alignment", self._alignment)
+        parts = [
+            f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
+            f"return {found}",
+            f"{compact(new * self._config.batch_size / spent)} steps/s",
+            f"{clock(left)} left",
+            f"KL {row['kl']:.3g}",
+        ]
+        if not math.isnan(self._alignment):
+            parts.append(f"signal {self._alignment:.0%} of it")
+        return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
+
+
+class LossyOutput:
+    """A stream that drops everything after its first error.
+
+    A full disk, a closed pipe or a closed terminal thus ends the display of a run, not the run.
+    With `redirect` its file descriptor leads nowhere afterwards, so that no buffered text fails at
+    exit.
+    """
+
+    def __init__(self, stream: Any, redirect: bool):
+        self._stream, self._redirect, self._lost = stream, redirect, False
+
+    def write(self, text: str) -> int:
+        """Writes the text, or drops it."""
+        self._attempt(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered, or drops it."""
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, call: Callable[[], Any]) -> None:
+        if self._lost:
+            return
+        try:
+            call()
+        except OSError:
+            self._lost = True
+            if self._redirect:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Terminal:
+    """Reports a run on standard output; without `messages`, only compiling and progress."""
+
+    def __init__(self, messages: bool):
+        output: Any = LossyOutput(sys.stdout, redirect=messages)
+        self._console = Console(file=output, highlight=False, soft_wrap=True)
+        self._messages = messages
+
+    def note(self, text: str) -> None:
+        """Prints the text, if messages are on."""
+        if self._messages:
+            self._console.print(text, markup=False)
+
+    def warn(self, text: str) -> None:
+        """Prints the text, or issues a `UserWarning` if messages are off."""
+        if self._messages:
+            self.note(text)
+        else:
+            warnings.warn(text, stacklevel=2)
+
+    def compiling(self) -> AbstractContextManager[Any]:
+        """A spinner."""
+        return self._console.status("compiling")
+
+    @contextlib.contextmanager
+    def progress(self, config: Config, done: int) -> Iterator[Callback]:
+        """A live line, or plain lines outside a terminal."""
+        with Progress(self._console, config, done).running() as line:
+            yield lambda _, info: line.show(info)

@@ -1,0 +1,1 @@
+"""Files, locks, tensors, spaces and provenance: atomic writes, and no code on load."""

@@ -1,0 +1,1 @@
+"""Helpers of the tests: probe environments, made-up runs, fault injection, a browser."""
