@@ -65,7 +65,7 @@ reproduce: .venv/.installed-dev
 	$(BIN)/capo reproduce main --envs Humanoid-v4 --algos $(FOUR) --seeds 1 --steps 1M --out results
 	$(BIN)/python -m benchmarks.write_results
 
-# The runs of docs/why-it-works.md that results/ does not have: 264 in all, about eleven hours on two cores.
+# The runs of docs/why-it-works.md that results/ does not have: 276 in all, about eleven hours on two cores.
 search: .venv/.installed-dev
 	$(BIN)/capo reproduce search --out results
 	$(BIN)/python -m benchmarks.write_results

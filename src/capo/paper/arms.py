@@ -63,6 +63,13 @@ TWINS = {
             (8, "constant", "reset", "reset", HIGH),
         )
     },
+    _arm(
+        "capo-avg",
+        "K = 4, trapezoid, reset, no warmup",
+        experts=4,
+        warmup=0.0,
+        **_changes("trapezoid", "reset", LOW),
+    ): _ppo("trapezoid", "reset", LOW),
     _arm("capo", "K = 4, constant, reset, δ = 0.02", **IN_REGION, experts=4): _arm(
         "ppo", "constant, reset, δ = 0.02", **IN_REGION
     ),
