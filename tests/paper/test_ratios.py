@@ -83,4 +83,5 @@ def test_a_twin_differs_only_in_the_number_of_experts():
         # PPO keeps its own moments where several experts average theirs.
         pair = ours.pop("carry"), theirs.pop("carry")
         assert pair in {("reset", "reset"), ("average", "best")}
+        assert ours.pop("warmup", 0.0) == 0.0, "PPO has no warmup"
         assert ours == theirs
