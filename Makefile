@@ -2,14 +2,20 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow test-peers test-browser lint format layers build docs docs-serve reproduce search results spaces faults \
+.PHONY: train test quick test-slow test-peers test-browser lint format layers build docs docs-serve reproduce wider results spaces faults \
   bench bench-acting bench-diagnostics clean
 
 train: .venv/.installed
 	$(BIN)/capo train Hopper-v4 --algo capo -n 600k
+	@$(BIN)/python -m benchmarks.beside Hopper-v4 600000
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# The tests that train nothing and start no process: a minute.
+quick: .venv/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup tests/core tests/paper tests/compare tests/report tests/storage \
+	  tests/test_config.py tests/test_rollout.py tests/test_docs.py -k "not python_on_the_page"
 
 # Slow tests: every method on the probe environments, CartPole, image observations, the examples.
 test-slow: .venv/.installed-dev
@@ -65,9 +71,9 @@ reproduce: .venv/.installed-dev
 	$(BIN)/capo reproduce main --envs Humanoid-v4 --algos $(FOUR) --seeds 1 --steps 1M --out results
 	$(BIN)/python -m benchmarks.write_results
 
-# The runs of docs/why-it-works.md that results/ does not have: 276 in all, about eleven hours on two cores.
-search: .venv/.installed-dev
-	$(BIN)/capo reproduce search --out results
+# The runs of docs/arms.md that results/ does not have: about a day on two cores.
+wider: .venv/.installed-dev
+	$(BIN)/capo reproduce twins wider wider-best proof --out results
 	$(BIN)/python -m benchmarks.write_results
 
 # Tables and pictures from the runs in results/, in results/, docs/results.md and the README.
@@ -106,9 +112,15 @@ bench-acting: .venv/.installed-dev
 	@$(PIP) --editable '.[dev,envpool,play]'
 	@touch $@ .venv/.installed
 
+# Everything that the steps of .ci/run need, at once.
+.venv/.installed-all: pyproject.toml | .venv/bin/python
+	@echo "installing capo and everything that its checks need into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[dev,envpool,play,sb3,onnx,wandb,trackio,minatar,docs,browser]'
+	@touch $@ .venv/.installed .venv/.installed-dev .venv/.installed-peers .venv/.installed-docs .venv/.installed-browser
+
 .venv/.installed-peers: .venv/.installed-dev
-	@echo "installing Stable-Baselines3, ONNX Runtime, W&B and Trackio into .venv"
-	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio]'
+	@echo "installing Stable-Baselines3, ONNX Runtime, W&B, Trackio and MinAtar into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio,minatar]'
 	@touch $@
 
 .venv/.installed-bench: .venv/.installed-dev

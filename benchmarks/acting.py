@@ -34,11 +34,11 @@ def microseconds(calls: list[Callable[[], object]], times: int = 200) -> list[fl
 
 
 def row(env_id: str) -> str:
-    config = settle(Config(env_id, algo="ppo"))
-    env = make(env_id, config.num_envs, 1)
+    plain = Config(env_id, algo="ppo", preset="corrected")
+    env = make(env_id, plain.num_envs, 1)
+    config = settle(plain, env.observation_space)
     state = init(config, env.observation_space, env.action_space)
-    rng = np.random.default_rng(0)
-    collector, batch, _ = collect(env, state.policy, Collector.init(env, config), config, rng)
+    collector, batch, _ = collect(env, state.policy, Collector.init(env, config), config, 0)
     policy, stats, family = state.policy, collector.obs_stats, state.policy.family
     obs, noise = collector.obs, np.asarray(batch.actions[0])
     seen = stats.normalize(obs)

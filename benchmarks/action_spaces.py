@@ -7,14 +7,12 @@ Writes results/action-spaces (summaries and picture) and the table of docs/resul
 """
 
 import argparse
-import functools
 import os
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 from rich.console import Console
 
@@ -24,15 +22,13 @@ from capo.compare.plot import plot_curves
 from capo.config import Config, parse_steps
 from capo.envs.backends import make
 from capo.envs.registry import import_module_of
-from capo.errors import flag
 from capo.methods import settle
-from capo.paper.launch import core_sets
-from capo.paper.monitor import Monitor
-from capo.paper.schedule import train_all
-from capo.paper.selection import Run
-from capo.paper.store import Store
-from capo.report.statistics import standard_error
 from capo.runs import reading
+from capo.statistics import standard_error
+from capo.sweeps.launchers import Local
+from capo.sweeps.selection import Run, task_space
+from capo.sweeps.store import Store
+from capo.sweeps.working import train_missing
 
 STORE = Store(RESULTS / "action-spaces")
 PICTURE, PAGE = STORE.out / "curves.png", DOCS / "results.md"
@@ -66,24 +62,11 @@ TASKS = (
 
 def runs_of(task: Task, algo: str) -> list[Run]:
     """The runs of a method on a task, one for each seed."""
+    import_module_of(task.env)
     label = f"{task.env}__{algo}".replace("/", "-").replace(":", "-")
-    words = [task.env, "--algo", algo, "-n", task.steps]
-    words += [word for name, value in task.changes.items() for word in (flag(name), str(value))]
     config = Config(task.env, algo, parse_steps(task.steps)).replace(**task.changes)
-    config = settle(settle(config), observation_space(task.env))
-    return [
-        Run(label, config.replace(seed=seed), (*words, "--seed", str(seed)))
-        for seed in range(1, task.seeds + 1)
-    ]
-
-
-@functools.cache
-def observation_space(env_id: str) -> gym.Space:
-    """The observation space of a task, on which the network depends."""
-    import_module_of(env_id)
-    env = make(env_id, 1, 0)
-    env.close()
-    return env.observation_space
+    config = settle(config, task_space(task.env))
+    return [Run(label, config.replace(seed=seed)) for seed in range(1, task.seeds + 1)]
 
 
 def train() -> dict[str, str]:
@@ -94,9 +77,7 @@ def train() -> dict[str, str]:
     done = STORE.results()
     every = [run for task in TASKS for algo in ALGOS for run in runs_of(task, algo)]
     missing = [run for run in every if run.key not in done]
-    at_once = core_sets(None)
-    with Monitor(Console(), STORE, {}, len(at_once)).running() as monitor:
-        return train_all(STORE, missing, at_once, monitor).failed
+    return train_missing(Console(), STORE, missing, Local(), {}).failed
 
 
 def random_return(task: Task) -> float:

@@ -5,15 +5,17 @@ python -m benchmarks.parallel_runs
 
 import itertools
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 
-from capo.paper.launch import Cores, core_sets, last_line, start_training
+from capo.config import Config
 from capo.runs.reading import number, rows
+from capo.sweeps.jobs import Job
+from capo.sweeps.launchers import Local
 
-ENVS, ALGOS, STEPS, ROUNDS = ("HalfCheetah-v4",), ("ppo", "capo"), "61440", 2
-WORDS = ["-n", STEPS, "--warmup", "0", "--diagnostics", "0", "--eval-episodes", "0"]
+ENVS, ALGOS, STEPS, ROUNDS = ("HalfCheetah-v4",), ("ppo", "capo"), 61440, 2
 TIMES = ("collect_seconds", "update_seconds")
 
 
@@ -22,32 +24,31 @@ def seconds(folders: list[Path]) -> list[float]:
     return [sum(number(row[key]) for row in rows(folder) for key in TIMES) for folder in folders]
 
 
-def trained(words: list[str], cores: list[Cores], parent: Path) -> list[Path]:
-    """Trains one run on each set of cores, in parallel; the run folders."""
-    folders = [Path(tempfile.mkdtemp(dir=parent)) / "run" for _ in cores]
-    processes = [
-        start_training([*words, "--run-dir", str(folder)], place, folder.with_suffix(".log"))
-        for folder, place in zip(folders, cores, strict=True)
-    ]
-    codes = [process.wait() for process in processes]
-    if any(codes):
-        raise SystemExit("\n".join(last_line(folder.with_suffix(".log")) for folder in folders))
-    return folders
+def trained(config: Config, launcher: Local, parent: Path) -> list[Path]:
+    """Trains one run in each place, in parallel; the run folders."""
+    jobs = [Job(config, Path(tempfile.mkdtemp(dir=parent)) / "run") for _ in launcher.core_sets]
+    handles = [launcher.submit(job) for job in jobs]
+    while any(handle.poll() is None for handle in handles):
+        time.sleep(0.05)
+    if any(handle.poll() for handle in handles):
+        raise SystemExit("\n".join(job.last_line() for job in jobs))
+    return [job.folder for job in jobs]
 
 
 def main() -> None:
     """Prints the seconds of one run per core, in parallel and consecutively."""
-    own, shared = core_sets(None), core_sets(1)
+    own, shared = Local(), Local(1)
     print("| | parallel, one core each | consecutive, all cores | ratio |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as name:
         for env, algo in itertools.product(ENVS, ALGOS):
-            words, found = [env, "--algo", algo, *WORDS], []
+            config = Config(env, algo, STEPS, diagnostics=0, warmup=0.0)
+            measured: list[tuple[float, float]] = []
             for _ in range(ROUNDS):
-                at_once = max(seconds(trained(words, own, Path(name))))
-                in_turn = len(own) * seconds(trained(words, shared, Path(name)))[0]
-                found.append((at_once, in_turn))
-            at_once, in_turn = np.median(found, axis=0)
-            ratios = [turn / once for once, turn in found]
+                at_once = max(seconds(trained(config, own, Path(name))))
+                in_turn = own.places * seconds(trained(config, shared, Path(name)))[0]
+                measured.append((at_once, in_turn))
+            at_once, in_turn = np.median(measured, axis=0)
+            ratios = [turn / once for once, turn in measured]
             print(
                 f"| {env} `{algo}` | {at_once:.1f} s | {in_turn:.1f} s | "
                 f"{np.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f}) |",

@@ -53,8 +53,9 @@ def send(processes: list[subprocess.Popen[bytes]], number: int) -> None:
 
 def measure(env_id: str, loops: list[subprocess.Popen[bytes]]) -> dict[str, list[float]]:
     """Milliseconds of a batch's steps, alone and in a run, without and with the busy loops."""
-    config = settle(Config(env_id, algo="ppo"))
-    alone, env = make(env_id, config.num_envs, 2), TimedSteps(make(env_id, config.num_envs, 1))
+    plain = Config(env_id, algo="ppo", preset="corrected")
+    alone, env = make(env_id, plain.num_envs, 2), TimedSteps(make(env_id, plain.num_envs, 1))
+    config = settle(plain, env.observation_space)
     alone.reset(2)
     state = init(config, env.observation_space, env.action_space)
     collector, rng = Collector.init(env, config), np.random.default_rng(0)  # pyright: ignore

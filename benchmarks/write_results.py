@@ -3,22 +3,21 @@
 python -m benchmarks.write_results
 
 These are the tables, pictures and page in results/, and the tables of docs/results.md,
-docs/why-it-works.md and README.
+docs/arms.md and README.
 """
 
 from benchmarks.documents import DOCS, README, RESULTS, fill_section
 from capo.paper.experiments import EXPERIMENTS
-from capo.paper.figures import FIGURES
-from capo.paper.matching import Results, count_runs
 from capo.paper.page import markdown, write
 from capo.paper.reports import ExperimentReport, build_reports
-from capo.paper.selection import Selection
-from capo.paper.store import Store
-from capo.paper.tables import build_table
-from capo.paper.tasks import ANT, CHEETAH, HOPPER, HUMANOID, STEPS, WALKER
+from capo.paper.tasks import ANT, CHEETAH, HOPPER, HUMANOID, PAPER, WALKER
 from capo.report.format import NOTHING
+from capo.sweeps.figures import curves_figure
+from capo.sweeps.results import Results
+from capo.sweeps.store import Store
+from capo.sweeps.tables import build_table
 
-PAGE, SEARCH_PAGE = DOCS / "results.md", DOCS / "why-it-works.md"
+PAGE, ARMS_PAGE = DOCS / "results.md", DOCS / "arms.md"
 PICTURE = RESULTS / "learning.png"
 NAMES = (
     "main",
@@ -30,29 +29,37 @@ NAMES = (
     "waste",
     "carry",
     "attribution",
-    "search",
+    "twins",
+    "wider",
+    "wider-best",
+    "proof",
+    "proof-humanoid",
 )
-"""The experiments of `make reproduce` and `make search`, and those that use the same runs.
+"""The experiments of `make reproduce` and `make wider`, and those that use the same runs.
 
 `make bench` has times.
 """
-WHOLE = Selection()
-SHOWN = Selection(envs=(HOPPER, CHEETAH, WALKER, ANT, HUMANOID), steps=STEPS)
+SHOWN = PAPER._replace(envs=(HOPPER, CHEETAH, WALKER, ANT, HUMANOID), steps=1_000_000)
 """The tasks in the picture and the README's table."""
 ALGOS = ("ppo", "trpo", "capo-avg", "capo")
 CLEANRL = {CHEETAH: 1443, HOPPER: 2383, WALKER: 2288, HUMANOID: 716}
 """Published returns of CleanRL's ppo_continuous_action.py."""
 
 
+def kept() -> Results:
+    """The runs in results/."""
+    return Results(Store(RESULTS).results(), PAPER)
+
+
 def shown(results: Results) -> list[str]:
     """The experiments that have runs."""
-    return [name for name in NAMES if count_runs(EXPERIMENTS[name], WHOLE, results).begun]
+    return [name for name in NAMES if results.count(EXPERIMENTS[name]).begun]
 
 
 def short_table(results: Results) -> str:
     """The README's table: returns after a million steps, a row for each task."""
     main_experiment = EXPERIMENTS["main"]
-    made = build_table(main_experiment, main_experiment.layouts[0], SHOWN, results)
+    made = build_table(main_experiment, main_experiment.layouts[0], Results(results.runs, SHOWN))
     assert made is not None
     heads = [*(f"`{algo}`" for algo in ALGOS), "CleanRL's PPO"]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
@@ -73,8 +80,8 @@ def section(each: ExperimentReport) -> str:
 
 
 def sections(results: Results) -> dict[str, str]:
-    """The generated sections of the README, docs/results.md and docs/why-it-works.md."""
-    reports = [each for each in build_reports(shown(results), WHOLE, results) if each.tables]
+    """The generated sections of the README, docs/results.md and docs/arms.md."""
+    reports = [each for each in build_reports(shown(results), results) if each.tables]
     paper, own = (
         [section(each) for each in reports if (each.experiment.reference is None) is of_paper]
         for of_paper in (True, False)
@@ -82,19 +89,19 @@ def sections(results: Results) -> dict[str, str]:
     return {
         "learning": short_table(results),
         "reproduced": "\n\n".join(paper),
-        "search": "\n\n".join(own),
+        "arms": "\n\n".join(own),
     }
 
 
 def main() -> None:
     """Writes everything."""
-    results = Store(RESULTS).results()
-    write(RESULTS, shown(results), WHOLE, results, {}, "python -m benchmarks.write_results")
+    results = kept()
+    write(RESULTS, shown(results), results, {}, "python -m benchmarks.write_results")
     found = sections(results)
     fill_section(README, "learning", found["learning"])
     fill_section(PAGE, "reproduced", found["reproduced"])
-    fill_section(SEARCH_PAGE, "search", found["search"])
-    if drawn := FIGURES["curves"](EXPERIMENTS["curves"], SHOWN, results):
+    fill_section(ARMS_PAGE, "arms", found["arms"])
+    if drawn := curves_figure(EXPERIMENTS["curves"], Results(results.runs, SHOWN)):
         drawn.savefig(PICTURE, dpi=110)
 
 

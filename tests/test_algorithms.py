@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +17,7 @@ from capo import (
     generations,
 )
 from capo.algorithms import Algorithm
+from capo.aliases import OTHER, SAME
 from capo.errors import EnvError
 from capo.methods import METHODS
 from support.equality import same
@@ -103,7 +105,7 @@ def test_a_single_environment_is_used_for_learning_and_evaluation():
     model.learn(BATCH, progress_bar=False)
     assert model.num_timesteps == 3 * BATCH
     usual = PPO("MlpPolicy", Target())
-    assert usual.config.num_steps == 4096
+    assert usual.config.num_steps == 1024
 
 
 def test_the_schedule_spans_all_steps_asked_for():
@@ -209,14 +211,66 @@ def test_another_environment_must_fit(tmp_path):
     ("arguments", "message"),
     [
         ({"policy": "LstmPolicy"}, "unknown policy 'LstmPolicy'; there are MlpPolicy, CnnPolicy"),
-        ({"n_epochs": 3}, "there is no field 'n_epochs' in capo.Config; did you mean epochs?"),
-        ({"total_steps": 3}, "there is no field 'total_steps'"),
+        ({"epoch": 3}, "there is no field 'epoch' in capo.Config; did you mean epochs?"),
+        ({"total_steps": 3}, r"total_steps is given to learn\(total_timesteps\)"),
+        ({"batch_size": 64}, "batch_size is a count here: minibatches = num_envs"),
+        ({"n_epochs": 3}, "epochs is given twice, also as n_epochs"),
         ({"env": Target(), "num_envs": 4}, "num_envs is 4, but 1 environments came in"),
     ],
 )
 def test_wrong_arguments_are_errors(arguments, message):
     with pytest.raises(UsageError, match=message):
         learner(**arguments)
+
+
+TYPES = """
+import numpy as np
+from capo import PPO, UsageError
+for wrong in (
+    {"seed": None}, {"hidden": 64}, {"num_envs": 4.0}, {"clip": "0.2"}, {"learning_rate": abs}
+):
+    try:
+        PPO("MlpPolicy", "CartPole-v1", **wrong)
+    except UsageError as error:
+        print(error)
+model = PPO("MlpPolicy", "CartPole-v1", num_envs=np.int64(2), clip=np.float32(0.25), hidden=[4, 4])
+print(repr((model.config.num_envs, model.config.clip, model.config.hidden)))
+try:
+    model.learn(64.5)
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_values_of_another_type_are_named():
+    """In a process of its own: here, every annotation is checked before the function runs."""
+    done = subprocess.run([sys.executable, "-c", TYPES], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "seed is None; it must be a whole number",
+        "hidden is 64; it must be a list of whole numbers",
+        "num_envs is 4.0; it must be a whole number",
+        "clip is '0.2'; it must be a number",
+        "learning_rate is <built-in function abs>; it must be a number; its course is schedule",
+        "(2, 0.25, (4, 4))",
+        "total_steps is 64.5; it must be a whole number",
+    ]
+
+
+def test_names_of_stable_baselines3_are_taken_and_in_the_table():
+    with pytest.warns(UserWarning, match="n_steps is num_steps in capo"):
+        model = PPO("MlpPolicy", Target, n_steps=16, num_envs=4, minibatches=4, hidden=(4,))
+    assert repr(model) == "PPO('Target', seed=1, 0 steps learned)"
+    assert model.config.num_steps == 16
+    table = (Path(__file__).parents[1] / "docs" / "coming-from.md").read_text()
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    for theirs, ours in SAME.items():
+        assert any(f"`{theirs}`" in row and f"`{ours}`" in row for row in rows), theirs
+    for name in OTHER.keys() - {"total_steps", "total_timesteps", "algo", "env_id", "network"}:
+        assert any(f"`{name}" in row for row in rows), name
+
+
+def test_a_whole_float_is_a_number_of_steps():
+    assert learner().learn(1e2, progress_bar=False).num_timesteps == 64
 
 
 def test_too_few_steps_are_refused_and_change_nothing():
@@ -229,7 +283,7 @@ def test_too_few_steps_are_refused_and_change_nothing():
 
 
 class Tripping(Target):
-    """An endless episode that raises once, in the middle of the second batch."""
+    """An endless episode that raises twice: in the middle of the second and of a first batch."""
 
     length = 10**9
     steps = resets = 0
@@ -240,7 +294,7 @@ class Tripping(Target):
 
     def step(self, action):
         self.steps += 1
-        if self.steps == 100:
+        if self.steps in (100, 250):
             raise RuntimeError("tripped")
         return super().step(action)
 
@@ -255,6 +309,10 @@ def test_after_an_error_episodes_start_over():
     assert (model.num_timesteps, env.resets) == (2 * BATCH, 2)
     model.learn(BATCH, progress_bar=False)
     assert env.resets == 2, "nothing happened in between"
+    with pytest.raises(EnvError, match="tripped"):
+        model.learn(BATCH, progress_bar=False)
+    model.learn(BATCH, progress_bar=False)
+    assert (model.num_timesteps, env.resets) == (4 * BATCH, 3)
 
 
 def test_a_task_that_has_changed_is_noticed_when_learning(tmp_path):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from capo import CheckpointCallback, EvalCallback, Model, StopOnReturn, UsageError
+from capo import CheckpointCallback, EvalCallback, Evaluation, Model, StopOnReturn, UsageError
 from support.equality import same
 from support.learners import BATCH, learner
 from support.probes import Target
@@ -85,3 +85,10 @@ def test_a_callbacks_error_ends_the_run_with_everything_saved(tmp_path):
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
     model.learn(BATCH, progress_bar=False)
     assert model.num_timesteps == 4 * BATCH
+
+
+def test_the_evaluations_of_a_callback_survive_a_resume():
+    before, after = EvalCallback(best_path=None), EvalCallback(best_path=None)
+    before.results = [(64, Evaluation(returns=[1.5, 2.0], lengths=[3, 9], cut=1))]
+    after.restore(json.loads(json.dumps(before.state())))
+    assert after.results == before.results

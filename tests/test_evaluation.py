@@ -8,7 +8,7 @@ import pytest
 
 from capo import Evaluation, evaluate
 from capo.evaluation import play
-from capo.model import blank_model
+from support.policies import blank_model
 from support.probes import Probe, small, vector
 
 
@@ -47,3 +47,17 @@ def test_the_same_seed_gives_the_same_episodes():
     assert one == two
     assert one != other
     assert len(one.returns) == 5
+
+
+class Endless(Probe):
+    """Every step has reward 1, and no episode ends."""
+
+    length = 10**9
+
+
+def test_an_episode_that_does_not_end_is_cut():
+    model = blank_model(small("ppo"), Probe.observation_space, Probe.action_space)
+    result = evaluate(model, 5, env=vector(Endless), max_steps=7)
+    assert result == Evaluation(returns=[7.0] * 5, lengths=[7] * 5, cut=5)
+    assert result.describe().endswith("over 5 episodes, length 7 (5 cut, which had not ended)")
+    assert evaluate(model, 5, env=vector(Uneven), max_steps=10).cut == 0

@@ -13,7 +13,7 @@ import capo.update
 from capo import NonFiniteError, generations
 from capo.cli.main import _run
 from capo.core import consensus
-from capo.core.consensus import theorem
+from capo.core.consensus import theorem_metrics
 from capo.core.families import DiagGaussian
 from capo.core.masking import all_finite, finite_rows, replace_nonfinite
 from support.equality import same
@@ -74,10 +74,10 @@ def test_theorem_1_is_checked_for_finite_experts(float64):
     rng, family = np.random.default_rng(1), DiagGaussian(2)
     start, network = (random_dist(family, rng, (20,)) for _ in range(2))
     dists = random_dist(family, rng, (4, 20))
-    actions = jnp.asarray(family.sample(np.asarray(start), family.noise(rng, (20,))))
+    actions = jnp.asarray(family.sample(np.asarray(start), family.draw(rng, (20,))))
     gains = jnp.asarray(rng.standard_normal(20))
     good = jnp.array([False, True, True, False])
-    check = jax.jit(functools.partial(theorem, family, delta=0.02))
+    check = jax.jit(functools.partial(theorem_metrics, family, delta=0.02))
     found = check(start, spoilt(dists, (0, 3)), network, actions, gains, good=good)
     assert_close(found, check(start, dists[1:3], network, actions, gains), rtol=1e-9)
 
@@ -123,9 +123,9 @@ class Story(NamedTuple):
 def tell(config, start=None):
     env = vector(Target, config.num_envs, config.seed)
     env.reset()
-    rows, updates, honest = [], [], capo.update.generation
+    rows, updates, honest = [], [], capo.update.improve
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("capo.train.generation", lambda *a: updates.append(honest(*a)) or updates[-1])
+        patch.setattr("capo.train.improve", lambda *a: updates.append(honest(*a)) or updates[-1])
         patch.setattr("capo.train.diagnose", lambda *_: {"fisher/alignment": 0.5})
         with pytest.raises(NonFiniteError) as error:
             for row in generations(config, env, start):
@@ -197,7 +197,7 @@ def the_policy_is_the_consensus_of_the_other_experts(story):
 
 def it_stops_after_three_in_a_row(story):
     assert [row.number for row in story.rows] == list(range(16))
-    assert [row.recent.kept for row in story.rows[11:]] == [1, 0, 1, 2, 3]
+    assert [row.recent.nonfinite for row in story.rows[11:]] == [1, 0, 1, 2, 3]
     experts = story.counts("experts")[14]
     bad = f"{experts} expert{'s' * (experts > 1)}, the policy, the critic"
     wanted = f"probe: {bad} not finite in generations 13 to 15; the networks are the last finite"

@@ -69,11 +69,10 @@ class Counter(Probe):
 
 
 def collect_once(factory, **changes):
-    config = settle(small(**changes))
     env = vector(factory)
+    config = settle(small(**changes), env.observation_space)
     state = init(config, env.observation_space, env.action_space)
-    rng = np.random.default_rng(0)
-    return collect(env, state.policy, Collector.init(env, config), config, rng)
+    return collect(env, state.policy, Collector.init(env, config), config, 0)
 
 
 def test_no_transition_is_a_reset():
@@ -95,6 +94,18 @@ def test_first_batch_is_normalised_by_its_own_statistics():
     expected = (raw - raw.mean()) / raw.std()
     np.testing.assert_allclose(batch.obs[..., 0], expected, rtol=1e-5)
     assert collector.obs_stats.seen == 64
+
+
+def test_later_batches_are_normalised_by_the_statistics_before_them():
+    env = vector(Counter)
+    config = settle(small(normalize_obs=True), env.observation_space)
+    policy = init(config, env.observation_space, env.action_space).policy
+    before, _, _ = collect(env, policy, Collector.init(env, config), config, 0)
+    after, batch, _ = collect(env, policy, before, config, 1)
+    raw = np.broadcast_to((np.arange(16, 32) % 3)[:, None], (16, 4))
+    expected = (raw - before.obs_stats.mean) / np.sqrt(before.obs_stats.var)
+    np.testing.assert_allclose(batch.obs[..., 0], expected, rtol=1e-5)
+    assert not np.allclose(before.obs_stats.mean, after.obs_stats.mean)
 
 
 def test_running_statistics_match_the_whole_history():

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.speed.cases import UPDATE
@@ -20,12 +21,13 @@ from capo.core.consensus import Experts
 from capo.core.critic import fit_critic
 from capo.core.distill import distill, line_search
 from capo.core.experts import permutations, shares, train_experts
+from capo.core.ppo import Rates
 from capo.envs.backends import make
 from capo.methods import method_of, settle
 from capo.rollout import Collector, collect
 from capo.state import init
 from capo.storage.compiled import prepare_jax
-from capo.update import advantages_of, generation, samples_of
+from capo.update import advantages_of, improve, samples_of
 
 compiled: Any = functools.partial(jax.jit, static_argnames="config")
 
@@ -50,17 +52,17 @@ class TimedSteps:
 def breakdown(env_id: str, settings: dict[str, Any]) -> Iterator[dict[str, float]]:
     """Seconds of each part of each generation, and of the whole update call."""
     prepare_jax()
-    config = settle(config_of(env_id, settings))
-    env: Any = TimedSteps(make(config.env_id, config.num_envs, config.seed, config.backend))
-    config = settle(config, env.observation_space)
+    plain = config_of(env_id, settings)
+    env: Any = TimedSteps(make(plain.env_id, plain.num_envs, plain.seed, plain.backend))
+    config = settle(plain, env.observation_space)
     state = init(config, env.observation_space, env.action_space)
     collector = Collector.init(env, config)
     for index in itertools.count():
-        rng, key = np.random.default_rng([1, index]), jax.random.key(index)
+        key = jax.random.key(index)
         env.seconds, began = 0.0, time.perf_counter()
-        collector, batch, _ = collect(env, state.policy, collector, config, rng)
+        collector, batch, _ = collect(env, state.policy, collector, config, index)
         collected = time.perf_counter()
-        update = generation(config, key, state, batch, config.learning_rate)
+        update = improve(config, key, state, batch, config.learning_rate)
         updated = time.perf_counter()
         found = {
             "seconds": updated - began,
@@ -112,7 +114,7 @@ def _experts(config, key, state, samples, advantages, rate):
     method = method_of(config.algo)
     share = shares(key, advantages, method.depth(config), config)
     rule, start = method.rule(config), (state.policy, state.policy_opt)
-    return train_experts(rule, *start, samples, share, rate, config)
+    return train_experts(rule, *start, samples, share, Rates(rate, jnp.float32(0)), config)
 
 
 @compiled

@@ -18,6 +18,8 @@ DETAILED = ("ppo", "capo", "trpo")
 """Methods whose generation is broken down into parts, and timed as `capo train` runs it."""
 CONSENSUS, MANY_EXPERTS = ("capo-avg", "capo"), 16
 """Methods that merge experts, and the number of experts for which there is a target."""
+ON_BATCHES = " on batches of 1024"
+"""Our defaults: `ppo`, and experts on the last eight batches."""
 WIDTHS = (1, 2, 4, 8, 16, 32)
 ENV_COUNTS = (8, 32, 128)
 BATCHES = (4096, 16384, 65536)
@@ -107,6 +109,8 @@ def paired(env: str) -> Comparison:
     """Capo's methods and the physics alone: few programs, so that there is time for many rounds."""
     found = [Program(PHYSICS, "physics", env, {"backend": "envpool"})]
     found += [ours(algo, env, algo=algo) for algo in ("ppo", *CONSENSUS)]
+    defaults = {"preset": "default", "num_steps": 128}
+    found += [ours(algo + ON_BATCHES, env, algo=algo, **defaults) for algo in ("ppo", *CONSENSUS)]
     if env == TASK:
         many = {"experts": MANY_EXPERTS}
         found += [ours(f"{algo} {MANY_EXPERTS}", env, algo=algo, **many) for algo in CONSENSUS]

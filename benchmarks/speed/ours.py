@@ -15,7 +15,8 @@ from capo.diagnostics.online import diagnosed_generations
 from capo.envs.adapters import config_source
 from capo.envs.backends import make
 from capo.methods import settle
-from capo.runs.folder import CHECKPOINTS, Recording, RunFolder
+from capo.runs.folder import CHECKPOINTS, RunFolder
+from capo.runs.options import Options
 from capo.state import Generation
 from capo.train import generations
 
@@ -24,10 +25,10 @@ AHEAD = 10_000
 
 
 def config_of(env_id: str, settings: dict[str, Any]) -> Config:
-    """The default configuration without warmup, which would be plain PPO, and diagnostics."""
+    """The paper's sizes, without warmup, which would be plain PPO, and diagnostics."""
     sizes = {"num_envs": ENVS, "num_steps": STEPS, **settings}
     sizes["total_steps"] = AHEAD * sizes["num_envs"] * sizes["num_steps"]
-    return Config(env_id, **{"warmup": 0.0, "diagnostics": 0, **sizes})
+    return Config(env_id, **{"preset": "corrected", "warmup": 0.0, "diagnostics": 0, **sizes})
 
 
 def train(env_id: str, settings: dict[str, Any]) -> Iterator[dict[str, float]]:
@@ -48,11 +49,13 @@ def run(env_id: str, settings: dict[str, Any]) -> Iterator[dict[str, float]]:
     does, to measure the cost; `seconds` includes the average share of one generation.
     """
     config = settle(config_of(env_id, {**settings, "diagnostics": 1}))
-    real = Config(env_id)
-    looks, saves = (n / real.generations for n in (len(diagnosed_generations(real)), CHECKPOINTS))
+    real = Config(env_id, preset="corrected")
+    looks, saves = (
+        n / real.num_generations for n in (len(diagnosed_generations(real)), CHECKPOINTS)
+    )
     (ROOT / "runs").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "runs") as folder:
-        run = RunFolder(Path(folder) / "run", config, config.backend, Recording(every=0))
+        run = RunFolder(Path(folder) / "run", config, config.backend, Options(checkpoint_every=0))
         for seconds, step in _timed(config):
             began = time.perf_counter()
             run.record(step, step.info)

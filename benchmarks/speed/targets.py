@@ -10,6 +10,7 @@ from benchmarks.speed.cases import (
     CONSENSUS,
     CONTRIB_TRPO,
     MANY_EXPERTS,
+    ON_BATCHES,
     PHYSICS,
     SB3,
     SB3_SUBPROC,
@@ -68,6 +69,17 @@ TARGETS = (
     ),
     *(
         Target(f"time of `{a}` relative to `ppo`", _fixed(a), "ppo", 1.10, False, paired=True)
+        for a in reversed(CONSENSUS)
+    ),
+    *(
+        Target(
+            f"time of `{a}` with eight batches of 1024 relative to `ppo` with one",
+            _fixed(a + ON_BATCHES),
+            "ppo" + ON_BATCHES,
+            1.5,
+            False,
+            paired=True,
+        )
         for a in reversed(CONSENSUS)
     ),
 )

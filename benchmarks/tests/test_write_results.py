@@ -4,24 +4,23 @@ import json
 
 from benchmarks import diagnostics_cost, write_results
 from capo.paper.page import write
-from capo.paper.store import Store
 
 
 def test_pages_are_current():
-    found = write_results.sections(Store(write_results.RESULTS).results())
+    found = write_results.sections(write_results.kept())
     for page, name in (
         (write_results.README, "learning"),
         (write_results.PAGE, "reproduced"),
-        (write_results.SEARCH_PAGE, "search"),
+        (write_results.ARMS_PAGE, "arms"),
     ):
         rest = page.read_text().split(f"<!-- {name}: begin -->\n")[1]
         assert rest.split(f"\n<!-- {name}: end")[0] == found[name], "run: make results"
 
 
 def test_tables_are_current(tmp_path):
-    kept = Store(write_results.RESULTS).results()
+    kept = write_results.kept()
     assert write_results.shown(kept)
-    write(tmp_path, write_results.shown(kept), write_results.WHOLE, kept, {}, "")
+    write(tmp_path, write_results.shown(kept), kept, {}, "")
     made, there = (
         {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".md", ".csv")}
         for folder in (tmp_path, write_results.RESULTS)

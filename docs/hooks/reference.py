@@ -17,12 +17,12 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 MARK = re.compile(r"<!-- (api|api-itself|generated): (\S+) -->")
 ELSEWHERE = re.compile(r"<!-- github -->.*?<!-- /github -->\n*", re.DOTALL)
 GROUPS = {
-    "env_id": "The run",
-    "experts": "The update",
-    "delta": "After the experts",
-    "network": "Networks and data",
-}
-"""The first field of each part of the configuration."""
+    "capo.config": ("Run", "Rollout", "Schedule"),
+    "capo.core.settings": (
+        "Network", "Advantage", "Adam", "PPO", "Critic", "Expert", "TRPO", "Step", "Distill",
+    ),
+}  # fmt: skip
+"""The groups of the configuration by their modules, in the order of the page."""
 
 
 def class_definition(name: str) -> ast.ClassDef | None:
@@ -67,13 +67,16 @@ def api(name: str, methods: bool) -> str:
 
 def config_table() -> str:
     """Every field of the configuration with its default, its choices and what it says of itself."""
-    definition = class_definition("capo.config.Config")
-    assert definition is not None
-    lines, left = [], dict(GROUPS)
+    groups = [f"{module}.{name}Settings" for module, names in GROUPS.items() for name in names]
+    return "\n".join(line for name in groups for line in _group_table(name))
+
+
+def _group_table(name: str) -> list[str]:
+    definition = class_definition(name)
+    assert definition is not None, f"there is no {name}"
+    title = (ast.get_docstring(definition) or "").removesuffix(".")
+    lines = ["", f"## {title}", "", "| field | default | |", "|---|---|---|"]
     for node, said in fields(definition):
-        assert isinstance(node.target, ast.Name)
-        if title := left.pop(node.target.id, None):
-            lines += ["", f"## {title}", "", "| field | default | |", "|---|---|---|"]
         choices = ""
         if (
             isinstance(node.annotation, ast.Subscript)
@@ -82,8 +85,7 @@ def config_table() -> str:
             words = re.findall(r"[\w-]+", ast.unparse(node.annotation.slice))
             choices = "<br>" + ", ".join(f"`{word}`" for word in words)
         lines.append(f"| {code(node.target)} | {code(node.value)} | {said}{choices} |")
-    assert not left, f"no such fields: {left}"
-    return "\n".join(lines)
+    return lines
 
 
 def help_texts() -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from capo.evaluation import evaluate as evaluate
     from capo.methods import METHODS as METHODS
     from capo.methods import Method as Method
+    from capo.methods import Settled as Settled
+    from capo.methods import settle as settle
     from capo.model import Model as Model
     from capo.state import Generation as Generation
     from capo.state import TrainState as TrainState
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from capo.train import generations as generations
     from capo.train import learn as learn
     from capo.update import Update as Update
-    from capo.update import generation as generation
+    from capo.update import improve as improve
 
     __version__: str
 
@@ -62,11 +64,13 @@ _HOMES = {
     "decompose": "core.fisher",
     "METHODS": "methods",
     "Method": "methods",
+    "Settled": "methods",
+    "settle": "methods",
     "Model": "model",
     "Generation": "state",
     "TrainState": "state",
     "Update": "update",
-    "generation": "update",
+    "improve": "update",
     "generations": "train",
     "init": "state",
     "learn": "train",

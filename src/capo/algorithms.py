@@ -1,6 +1,6 @@
 """The methods as classes with the API of Stable-Baselines3: learn, predict, save, load."""
 
-import dataclasses
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -8,28 +8,30 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from capo.aliases import translated
 from capo.callbacks import Callback, give_environments
 from capo.config import Config
 from capo.core.networks import Policy
-from capo.envs.adapters import EnvSource, choose_source, encode_observations, env_source
-from capo.envs.base import VectorEnv
+from capo.envs.adapters import choose_source, env_source
 from capo.errors import UsageError
 from capo.evaluation import Evaluation, evaluate
 from capo.fields import check_names
+from capo.learner import Learner
 from capo.methods import Settled, settle
-from capo.model import Model, blank_model, check_fit
-from capo.runs.folder import Recording, find_model
+from capo.model import Model
+from capo.presets import preset_values
+from capo.runs.folder import read_model
+from capo.runs.options import Options
 from capo.runs.progress import Terminal
 from capo.runs.reporter import Silent
 from capo.runs.resume import Resumed, reopen
-from capo.runs.session import Options, Session
+from capo.runs.session import Session
 from capo.runs.tracking import Service
-from capo.state import Generation, before_first, with_new_episodes
-from capo.storage.compiled import prepare_jax
+from capo.state import loaded_generation
 
 POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "mlp"}
 """Networks by their names in Stable-Baselines3."""
-Learner = TypeVar("Learner", bound="Algorithm")
+Kind = TypeVar("Kind", bound="Algorithm")
 
 
 class Algorithm:
@@ -37,7 +39,8 @@ class Algorithm:
 
     `policy` is "MlpPolicy" or "CnnPolicy" (or "auto": by the observations). `env` is an id, a
     Gymnasium Env, a function that makes one, a Gymnasium VectorEnv or an EnvPool; with a single
-    Env, `num_steps` is 4096 unless it is given. `fields` are those of `capo.Config`.
+    Env, `num_steps` is 1024 unless it is given. `fields` are those of `capo.Config`; names of
+    Stable-Baselines3 that mean the same are taken, with a warning.
     """
 
     algo: ClassVar[str]
@@ -46,69 +49,77 @@ class Algorithm:
     def __init__(self, policy: str, env: Any, *, seed: int = Config.seed, **fields: Any):
         if policy not in POLICIES and policy != "auto":
             raise UsageError(f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto")
-        check_names(Config, fields, except_for=("env_id", "algo", "network", "total_steps"))
+        fields = translated(fields)
+        check_names(Config, fields)
         source = env_source(env, fields.get("backend", Config.backend))
-        fields = source.sized(fields)
+        preset = str(fields.get("preset", Config.preset))
+        usual = Config.num_envs * preset_values(preset, self.algo)["num_steps"]
+        fields = source.sized(fields, usual)
         if fields.get("workers") and not isinstance(env, str):
             raise UsageError("workers can step only what they can make, so env must be an id")
         network: Any = POLICIES.get(policy, policy)
         config = Config(source.name, algo=self.algo, seed=seed, network=network, **fields)
-        self._begin(settle(config), source)
-        made = self._open()
-        self._model = blank_model(self._config, made.observation_space, made.action_space)
-        self._config = self._model.config
+        self._hold(Learner(settle(config), source))
 
-    def _begin(self, config: Config, source: EnvSource) -> None:
-        prepare_jax()
-        self._config, self._source = config, source
-        self._env: VectorEnv | None = None
-        self._last: Generation | None = None
-        self._resumed: Resumed | None = None
-        self._stale, self._replay = False, True
-        self._rng = np.random.default_rng(config.seed)
+    def _hold(self, learner: Learner, resumed: Resumed | None = None, replay: bool = True) -> None:
+        self._learner, self._resumed, self._replay = learner, resumed, replay
+        self._rng = np.random.default_rng(learner.config.seed)
+        self._learner.last  # noqa: B018 (makes the networks, if there are none yet)
+
+    @classmethod
+    def _holding(cls: type[Kind], *held: Any) -> Kind:
+        algorithm = cls.__new__(cls)
+        algorithm._hold(*held)
+        return algorithm
+
+    def __repr__(self) -> str:
+        done = f"{self.num_timesteps} steps learned"
+        return f"{type(self).__name__}({self.config.env_id!r}, seed={self.config.seed}, {done})"
 
     @property
-    def config(self) -> Config:
+    def config(self) -> Settled:
         """The configuration, with each `auto` settled."""
-        return self._config
+        return self._learner.config
 
     @property
     def model(self) -> Model:
         """The part that is saved: networks, statistics, spaces and configuration."""
-        return self._model
+        return self._learner.last.model
 
     @property
     def policy(self) -> Policy:
         """The policy network, an Equinox module with NumPy leaves."""
-        return self._model.policy
+        return self.model.policy
 
     @property
     def observation_space(self) -> gym.Space:
         """Observation space of one environment."""
-        return self._model.observation_space
+        return self.model.observation_space
 
     @property
     def action_space(self) -> gym.Space:
         """Action space of one environment."""
-        return self._model.action_space
+        return self.model.action_space
 
     @property
     def num_timesteps(self) -> int:
         """Environment steps learned from so far."""
-        return 0 if self._last is None else (self._last.number + 1) * self._config.batch_size
+        return self._learner.num_timesteps
 
     def learn(
-        self: Learner,
-        total_timesteps: int | None = None,
+        self: Kind,
+        total_timesteps: float | None = None,
         callback: Callback | Sequence[Callback] | None = None,
         progress_bar: bool = True,
         run_dir: str | Path | None = None,
-        checkpoint_every: int | None = None,
-        env_timeout: float = 0.0,
-        eval_episodes: int = 20,
-        track: Service | None = None,
-        track_project: str = "capo",
-    ) -> Learner:
+        checkpoint_every: int | None = Options.checkpoint_every,
+        env_timeout: float | None = Options.env_timeout,
+        eval_every: int | None = Options.eval_every,
+        eval_episodes: int = Options.eval_episodes,
+        stop_at: float | None = Options.stop_at,
+        track: Service | None = Options.track,
+        track_project: str = Options.track_project,
+    ) -> Kind:
         """Learns from `total_timesteps` more steps, in whole batches.
 
         A second call continues where the first ended; the learning rate then falls to 0 over all
@@ -118,51 +129,46 @@ class Algorithm:
 
         `run_dir` records the run as `capo train` does: a folder with a checkpoint each
         `checkpoint_every` generations (None: about 20 times) to `resume` from, metrics also sent
-        to `track` ("wandb" or "trackio"), and an evaluation of `eval_episodes` at the end. A step
-        or reset of the environments that takes more than `env_timeout` seconds is an `EnvError`.
+        to `track` ("wandb" or "trackio"), and an evaluation of `eval_episodes` at the end. With
+        `eval_every` the policy is evaluated about every so many steps, and the best one kept there.
+        `stop_at` ends the run at this return. A step or reset of the environments that takes more
+        than `env_timeout` seconds is an `EnvError`.
         """
         config = self._asked(total_timesteps)
         callbacks = [callback] if callable(callback) else list(callback or ())
-        give_environments(callbacks, self._source, env_timeout)
-        recording = Recording(checkpoint_every, track, track_project)
-        options = Options(recording, env_timeout, eval_episodes, self._replay)
-        reporter = Terminal(messages=False) if progress_bar else Silent()
-        folder = None if run_dir is None else Path(run_dir)
-        session = Session(config, self._source, folder, options, reporter, self._resumed)
-        self._run(session, callbacks)
-        # The final evaluation has stepped the caller's own environments.
-        self._stale = bool(session.folder and eval_episodes and self._source.fixed_num_envs)
+        give_environments(callbacks, self._learner.source, env_timeout)
+        options = Options(
+            checkpoint_every=checkpoint_every,
+            env_timeout=env_timeout,
+            eval_every=eval_every,
+            eval_episodes=eval_episodes,
+            stop_at=stop_at,
+            track=track,
+            track_project=track_project,
+        )
+        session = Session(
+            self._learner,
+            None if run_dir is None else Path(run_dir),
+            options,
+            Terminal(messages=False) if progress_bar else Silent(),
+            self._resumed,
+            replay=self._replay,
+        )
+        self._learner.config, self._resumed = config, None
+        session.run(callbacks)
         return self
 
-    def _run(self, session: Session, callbacks: list[Callback]) -> None:
-        env, start = self._open(), self._last
-        check_fit(self._model, env.observation_space, env.action_space, self._source.name)
-        if start is not None and self._stale:
-            start = with_new_episodes(start, env, self._config)
-        elif self._resumed is not None:
-            start = None  # The session restores it.
-        self._config, self._stale, self._resumed = session.config.plain(), True, None
-        session.run(env, start, [self._keep, *callbacks])
-        self._last = session.last
-
-    def _asked(self, total_timesteps: int | None) -> Settled:
+    def _asked(self, total_timesteps: float | None) -> Settled:
         """The configuration with the steps asked for added to those done."""
         if total_timesteps is None:
             if self._resumed is None:
                 raise UsageError("learn(total_timesteps): how many steps is it to learn from?")
-            return settle(self._config)
+            return self.config
+        if isinstance(total_timesteps, float) and total_timesteps.is_integer():
+            total_timesteps = int(total_timesteps)
         # Checks these steps alone: together with those done they would always fill a batch.
-        self._config.replace(total_steps=total_timesteps)
-        return settle(self._config.replace(total_steps=self.num_timesteps + total_timesteps))
-
-    def _keep(self, step: Generation, _: dict[str, float]) -> None:
-        self._last, self._model = step, step.model
-
-    def _open(self) -> VectorEnv:
-        """The training environments, made on first use."""
-        if self._env is None:
-            self._env = encode_observations(self._source.make_for(self._config), self._config)
-        return self._env
+        self.config.replace(total_steps=total_timesteps)
+        return self.config.replace(total_steps=self.num_timesteps + total_timesteps)
 
     def predict(
         self,
@@ -172,7 +178,7 @@ class Algorithm:
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
         """Actions for one observation or a batch, and the state to pass to the next call."""
-        return self._model.predict(observation, state, episode_start, deterministic, self._rng)
+        return self.model.predict(observation, state, episode_start, deterministic, self._rng)
 
     def evaluate(
         self,
@@ -183,30 +189,29 @@ class Algorithm:
     ) -> Evaluation:
         """Plays whole episodes with frozen statistics, in new environments where possible."""
         if env is None:
-            env, self._stale = self._source, self._stale or self._source.fixed_num_envs is not None
-        return evaluate(self._model, episodes, seed, deterministic, env)
+            return self._learner.evaluate(episodes, seed, deterministic)
+        return evaluate(self.model, episodes, seed, deterministic, env)
 
     def save(self, path: str | Path) -> None:
         """Writes one safetensors file. A name without an ending gets `.safetensors`."""
-        self._model.save(_with_suffix(path))
+        self.model.save(_with_suffix(path))
 
     @classmethod
-    def load(cls: type[Learner], path: str | Path, env: Any = None) -> Learner:
-        """Reads a file of `save`, or the model of a run folder. Loading runs no code.
+    def load(cls: type[Kind], path: str | Path, env: Any = None) -> Kind:
+        """Reads a file of `save`, or the model of a run folder or checkpoint. Loading runs no code.
 
         Without `env` the model's own task is made on first use. Learning starts from the loaded
         networks and statistics, with empty Adam moments and a new schedule.
         """
         path = Path(path) if Path(path).exists() else _with_suffix(path)
-        model = Model.load(find_model(path))
+        model = read_model(path)
         cls._check_algo(model, path)
-        learner = cls.__new__(cls)
         # The number of processes depends on the machine, not on the file.
-        learner._begin(model.config.replace(workers=None), choose_source(model.config))
-        learner._model, learner._last, learner._stale = model, before_first(model), True
+        config = settle(model.config.replace(workers=None), model.observation_space)
+        learner = Learner(config, choose_source(config), loaded_generation(model, config))
         if env is not None:
-            learner.set_env(env)
-        return learner
+            learner.set_env(env_source(env, config.backend))
+        return cls._holding(learner)
 
     @classmethod
     def _check_algo(cls, model: Model, path: Path) -> None:
@@ -216,42 +221,26 @@ class Algorithm:
             raise UsageError(f"{path} is a {model.config.algo} model; load it with {right}.load")
 
     @classmethod
-    def resume(
-        cls: type[Learner], run_dir: str | Path, env: Any = None, replay: bool = True
-    ) -> Learner:
+    def resume(cls: type[Kind], run_dir: str | Path, env: Any = None, replay: bool = True) -> Kind:
         """Reopens a run of `learn(run_dir=…)` or `capo train` at its last checkpoint.
 
         `learn()` then ends as the uninterrupted run, bit for bit: it replays the last actions of
         the environments (the run's own task, or `env`). Without `replay` they begin new episodes.
         """
-        found = reopen(Path(run_dir), None, False, Silent().warn)
-        try:
-            model = found.checkpoint.step.model
-            cls._check_algo(model, Path(run_dir))
-            learner = cls.__new__(cls)
-            learner._begin(model.config, choose_source(model.config, env))
-            learner._model, learner._last = model, found.checkpoint.step
-            learner._resumed, learner._replay = found, replay
-            made = learner._open()
-            check_fit(model, made.observation_space, made.action_space, model.config.env_id)
-        except BaseException:
-            found.close()
-            raise
-        return learner
+        with contextlib.ExitStack() as held:
+            resumed = reopen(Path(run_dir), None, False, Silent().warn)
+            held.enter_context(resumed.lock)
+            step = resumed.checkpoint.step
+            cls._check_algo(step.model, Path(run_dir))
+            config = settle(step.model.config, step.model.observation_space)
+            learner = Learner(config, choose_source(config, env), step)
+            learner.env  # noqa: B018 (an environment that does not fit is refused here)
+            held.pop_all()
+        return cls._holding(learner, resumed, replay)
 
     def set_env(self, env: Any) -> None:
         """Replaces the environments by others with the same spaces."""
-        source = env_source(env, self._config.backend)
-        config = self._config.replace(env_id=source.name, **source.sized({}))
-        made = source.make_for(config)
-        check_fit(self._model, made.observation_space, made.action_space, source.name)
-        if self._env is not None and self._source.fixed_num_envs is None:
-            self._env.close()
-        if self._last is not None:
-            self._last = self._last._replace(number=self.num_timesteps // config.batch_size - 1)
-        self._config, self._source, self._stale = config, source, True
-        self._model = dataclasses.replace(self._model, config=config)
-        self._env = encode_observations(made, config)
+        self._learner.set_env(env_source(env, self.config.backend))
 
 
 class PPO(Algorithm):

@@ -54,7 +54,9 @@ def restore_states(callbacks: Iterable[Callback], saved: Iterable[Sequence[Any]]
             callback.restore(mine[0][1])  # pyright: ignore[reportFunctionMemberAccess]
 
 
-def give_environments(callbacks: Iterable[Callback], source: EnvSource, env_timeout: float) -> None:
+def give_environments(
+    callbacks: Iterable[Callback], source: EnvSource, env_timeout: float | None
+) -> None:
     """Gives `source`, with a time-out, to every `EvalCallback` without environments of its own."""
     for callback in callbacks:
         if isinstance(callback, EvalCallback) and callback.env is None:
@@ -67,13 +69,17 @@ def give_environments(callbacks: Iterable[Callback], source: EnvSource, env_time
 
 
 class StopOnReturn:
-    """Ends the run once the mean return of the last 100 training episodes reaches `threshold`."""
+    """Ends the run once the mean return of the last 100 training episodes reaches `threshold`.
 
-    def __init__(self, threshold: float):
-        self.threshold = threshold
+    With another `key` of the metrics it is that number, such as `eval/return` of an `EvalCallback`
+    that comes before.
+    """
+
+    def __init__(self, threshold: float, key: str = "return"):
+        self.threshold, self.key = threshold, key
 
     def __call__(self, step: Generation, info: dict[str, float]) -> bool:
-        return not info["return"] >= self.threshold
+        return not info.get(self.key, math.nan) >= self.threshold
 
 
 class CheckpointCallback:
@@ -156,12 +162,15 @@ class EvalCallback:
 
     def state(self) -> dict[str, Any]:
         """The evaluations so far. The best model is in its file."""
-        results = [[steps, found.returns, found.lengths] for steps, found in self.results]
+        results = [[steps, each.returns, each.lengths, each.cut] for steps, each in self.results]
         return {"results": results, "best_return": self.best_return if results else None}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continues after the evaluations of `state`."""
-        self.results = [(steps, Evaluation(*found)) for steps, *found in state["results"]]
+        self.results = [
+            (steps, Evaluation(returns=returns, lengths=lengths, cut=cut))
+            for steps, returns, lengths, cut in state["results"]
+        ]
         if state["best_return"] is not None:
             self.best_return = state["best_return"]
         if self.best_path is not None and self.best_path.is_file():

@@ -1,6 +1,7 @@
 """The configuration of a run."""
 
 import dataclasses
+import functools
 import math
 import reprlib
 from dataclasses import dataclass
@@ -9,15 +10,23 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from capo.core.settings import NetworkSettings, PolicySettings, ValueSettings
 from capo.errors import UsageError, name_of
 from capo.fields import MOST, check_range, setting, settings, wrong_type
+from capo.presets import preset_values
 
-PRESETS: dict[str, dict[str, str]] = {
-    "default": {"truncation": "bootstrap", "distill_init": "average"},
-    "paper": {"truncation": "terminate", "distill_init": "incumbent"},
-}
-"""Values of the `auto` fields that a preset decides."""
 Kind = TypeVar("Kind", bound="Config")
+REMOVED: dict[str, Any] = {
+    "critic_epochs": 0,
+    "critic_experts": 1,
+    "outer_momentum": 0.0,
+    "ema": 0.0,
+    "delta_schedule": "constant",
+    "delta_std": 0.0,
+}
+"""Settings of earlier versions that are no more, with the value of a file that did not use them."""
+OFF: dict[str, Any] = {"target_kl": 0.0, "adaptive_lr": 0.0, "outer_lr": 1.0}
+"""Values that meant "off" before None did."""
 LONGEST_NAME, DEEPEST = 200, 100
 """Upper limits: characters of a name, hidden layers."""
 
@@ -47,166 +56,124 @@ Steps = Annotated[int, tyro.conf.arg(name="total-steps", aliases=["-n"]), STEPS]
 
 
 @dataclass(frozen=True)
-class Config:
-    """All settings of a run. `settle` replaces every `auto` by what preset and method decide."""
+class RunSettings:
+    """What is run."""
 
     env_id: Annotated[str, tyro.conf.arg(metavar="ENV"), tyro.conf.Positional] = setting(
-        compiled=False, in_name=False, compared=False, on_resume="new-episodes"
+        in_name=False, compared=False, on_resume="new-episodes"
     )
     """A Gymnasium environment id, such as Hopper-v4."""
     algo: str = setting("capo", in_name=False, compared=False, on_resume="never")
     """capo, capo-avg, ppo, ppo-kx, best-of-k, ppo-swa or trpo."""
-    total_steps: Steps = setting(1_000_000, compiled=False, in_name=False, compared=False)
+    total_steps: Steps = setting(1_000_000, in_name=False, compared=False)
     """Environment steps to train for; takes 1_000_000, 1e6 and 1M."""
     seed: int = setting(
-        1,
-        least=0,
-        most=2**31 - 1,
-        compiled=False,
-        in_name=False,
-        compared=False,
-        on_resume="new-episodes",
+        1, least=0, most=2**31 - 1, in_name=False, compared=False, on_resume="new-episodes"
     )
     """Seed of everything random in the run."""
-    preset: Literal["default", "paper"] = setting(
+    preset: Literal["default", "corrected", "paper"] = setting(
         "default", decisive=False, in_name=False, on_resume="never"
     )
-    """default: what we recommend; paper: the closest reading of the paper."""
+    """default: what we recommend; paper: the closest reading of the paper; corrected: the paper's
+    experts with time limits bootstrapped, an accurate distillation and the incumbent's moments."""
     backend: Literal["auto", "envpool", "gymnasium"] = setting(
-        "auto",
-        compiled=False,
-        decisive=False,
-        in_name=False,
-        compared=False,
-        on_resume="new-episodes",
+        "auto", decisive=False, in_name=False, compared=False, on_resume="new-episodes"
     )
     """Who steps the environments; auto takes EnvPool where it is installed and has the task."""
     workers: int | None = setting(
-        None,
-        least=0,
-        compiled=False,
-        decisive=False,
-        in_name=False,
-        compared=False,
-        on_resume="always",
+        None, least=0, decisive=False, in_name=False, compared=False, on_resume="always"
     )
     """Processes that help step Gymnasium tasks; None: one for each other core (MuJoCo); 0: none."""
-    diagnostics: int | None = setting(None, least=0, compiled=False, compared=False)
+    diagnostics: int | None = setting(None, least=0, compared=False)
     """Split every N-th update into signal and waste; None: ten and the last, evenly; 0: none."""
 
-    experts: int = setting(4, least=1, most=MOST, of_method=True)
-    """K: replicates trained on each batch (and the factor of epochs in ppo-kx)."""
-    epochs: int = setting(10, least=1, most=MOST)
-    """E: passes over the batch."""
-    minibatches: int = setting(32, least=1, most=MOST)
-    """M: minibatches a pass."""
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """The batch of a generation."""
+
     num_envs: int = setting(8, least=1, most=MOST, on_resume="never")
     """Environments stepped side by side."""
-    num_steps: int = setting(512, least=1, most=MOST, on_resume="never")
+    num_steps: int = setting(None, least=1, most=MOST, on_resume="never")
     """Steps each environment contributes to a batch."""
-    learning_rate: float = setting(3e-4, above=0.0, compiled=False)
-    """Adam's step size, policy and critic."""
-    schedule: Schedule = setting("linear", compiled=False)
-    """Of the learning rate: linear to 0, constant, or trapezoid (constant, then linear to 0)."""
-    decay: float = setting(0.3, least=0.0, most=1.0, compiled=False)
-    """Last share of the generations, in which a trapezoid falls to 0."""
-    adaptive_lr: float = setting(0.0, least=0.0, compiled=False)
-    """Target KL: the rate is divided by 1.5 above twice it, multiplied below half; 0: off."""
-    adam_eps: float = setting(1e-5, above=0.0)
-    """Adam's epsilon."""
-    gamma: float = setting(0.99, least=0.0, most=1.0)
-    """Discount factor."""
-    gae_lambda: float = setting(0.95, least=0.0, most=1.0)
-    """Lambda of generalised advantage estimation."""
-    clip: float = setting(0.2, above=0.0)
-    """PPO's clip threshold for the likelihood ratio, and for the value."""
-    entropy_coef: float = setting(0.0, least=0.0)
-    """Weight of the entropy bonus."""
-    reuse: int = setting(1, least=1, most=MOST)
-    """Learn from the last N batches, with importance weights; 1: from the newest alone."""
-    critic_epochs: int = setting(0, least=0, most=MOST)
-    """Passes of the value fit over the batch; 0: as many as an expert's."""
-    critic_experts: int = setting(1, least=1, most=MOST, on_resume="never")
-    """Value functions whose mean is V, each fitted to its own bootstrap resample of the batch."""
-    vf_coef: float = setting(0.5, least=0.0)
-    """Weight of the value loss."""
-    max_grad_norm: float = setting(0.5, above=0.0)
-    """Gradient norm limit, for each network separately."""
-    target_kl: float = setting(0.0, least=0.0)
-    """Stop an expert's epochs once KL(incumbent|expert) exceeds this; 0: never."""
-    advantage_norm: Literal["minibatch", "batch", "none"] = "minibatch"
-    """Standardise advantages in each minibatch, over the batch, or not at all."""
-
-    outer_lr: float = setting(1.0, above=0.0)
-    """η of the outer step θ + η(Δ + μm) along the update Δ and its momentum m ← μm + Δ."""
-    outer_momentum: float = setting(0.0, least=0.0, most=1.0)
-    """μ of the outer step; 0: no momentum."""
-    ema: float = setting(0.0, least=0.0, most=1.0, compiled=False)
-    """τ of ψ ← τψ + (1 − τ)θ, an average of the policy over generations to evaluate; 0: none."""
-    delta: float = setting(0.02, above=0.0, compiled=False, of_method=True)
-    """Trust region of the line search: KL(incumbent|next) stays at or below this."""
-    delta_schedule: Schedule = setting("constant", compiled=False, of_method=True)
-    """Of delta: linear to 0, constant, or trapezoid."""
-    delta_std: float = setting(0.0, least=0.0)
-    """Limit on the part of the KL that is due to a Gaussian's deviation; 0: none."""
-    line_search: Literal["auto", "off", "on", "radius"] = setting("auto", of_method=True)
-    """on: shrink an update to delta; radius: extend one that falls short too; auto: on for capo."""
-    distill: Literal["auto", "off", "on", "adam"] = setting("auto", of_method=True)
-    """Fit the network to the pool: on, by Gauss-Newton; adam (preset paper); auto: on for capo."""
-    distill_init: Literal["auto", "average", "incumbent"] = setting("auto", of_method=True)
-    """Where the student starts: the aggregated parameters, or the incumbent (preset paper)."""
-    distill_steps: int = setting(10, least=0, of_method=True)
-    """Full-batch steps of the distillation: at most as many by Gauss-Newton, exactly by Adam."""
-    distill_tol: float = setting(0.01, least=0.0, of_method=True)
-    """Distillation ends when KL(q|student) is below this share of KL(incumbent|q)."""
-    warmup: float = setting(0.1, least=0.0, most=1.0, compiled=False, of_method=True)
-    """Share of the steps trained by plain PPO first (methods with several experts)."""
-    warmup_floor: float | None = setting(None, compiled=False, of_method=True)
-    """End the warmup early once the mean episode return passes this."""
-    carry: Literal["auto", "incumbent", "counter", "reset", "best", "average"] = setting(
-        "auto", of_method=True
-    )
-    """Adam state that is kept; counter: empty moments (preset paper); auto: incumbent for K > 1."""
-    base_optimizer: Literal["ppo", "trpo"] = setting("ppo", of_method=True)
-    """What trains each expert of capo, capo-avg and best-of-k."""
-    diversity: Literal["shuffle", "gae-lambda", "bootstrap", "subset", "batches"] = setting(
-        "shuffle", of_method=True
-    )
-    """What the experts differ in besides their shuffle; batches: expert k takes batch t − k."""
-    trpo_delta: float = setting(0.01, above=0.0, of_method=True)
-    """TRPO's trust region."""
-    trpo_damping: float = setting(0.1, least=0.0, of_method=True)
-    """Damping of TRPO's Fisher-vector product."""
-    trpo_cg_iters: int = setting(10, least=1, most=MOST, of_method=True)
-    """Most conjugate gradient iterations of TRPO."""
-
-    network: Literal["auto", "mlp", "cnn"] = setting("auto", compiled=False, on_resume="never")
-    """mlp: observations as one vector; cnn: as images; auto: cnn for 3-D uint8 or bool Boxes."""
-    hidden: tuple[int, ...] = setting((), compiled=False, on_resume="never")
-    """Widths of the hidden layers; empty: 64 64 (mlp), 128 (cnn), 512 (cnn, images over 35 px)."""
-    activation: Literal["auto", "tanh", "relu"] = setting("auto", compiled=False, on_resume="never")
-    """Of the hidden layers; auto: tanh for mlp, relu for cnn."""
-    frame_stack: int = setting(1, least=1, most=MOST, compiled=False, on_resume="never")
-    """Show the network the last N observations."""
-    state_dependent_std: bool = setting(False, on_resume="never")
-    """Let the network output the standard deviation instead of learning one for all states."""
-    normalize_obs: bool = True
-    """Standardise observations by running statistics, clipped at 10."""
+    action_noise: float = setting(None, least=0.0, most=2.0, before=0.0)
+    """β: action noise with the spectrum 1/f^β over time; 0: white, 0.5: between white and pink."""
     normalize_reward: bool = True
     """Divide rewards by the running deviation of the return, clipped at 10."""
-    truncation: Literal["auto", "bootstrap", "terminate"] = "auto"
-    """A time limit bootstraps from the final observation, or counts as the end (preset paper)."""
+
+
+@dataclass(frozen=True)
+class ScheduleSettings:
+    """What changes over the generations."""
+
+    learning_rate: float = setting(3e-4, above=0.0)
+    """Adam's step size, policy and critic."""
+    schedule: Schedule = "linear"
+    """Of the learning rate: linear to 0, constant, or trapezoid (constant, then linear to 0)."""
+    decay: float = setting(0.3, least=0.0, most=1.0)
+    """Last share of the generations, in which a trapezoid falls to 0."""
+    adaptive_lr: float | None = setting(None, above=0.0)
+    """Target KL: the rate is divided by 1.5 above twice it, multiplied below half; None: off."""
+    entropy_coef: float = setting(0.0, least=0.0)
+    """Weight of the entropy bonus."""
+    entropy_schedule: Schedule = setting("constant", before="constant")
+    """Of the entropy bonus: constant, linear to 0, or trapezoid."""
+    entropy_fall: float | None = setting(None, least=0.0, most=2.0)
+    """Adapt the bonus to a target entropy that falls by this share of its start; None: do not."""
+    warmup: float = setting(None, least=0.0, most=1.0, of_method=True)
+    """Share of the steps trained by plain PPO first (methods with several experts)."""
+    warmup_floor: float | None = setting(None, of_method=True)
+    """End the warmup early once the mean episode return passes this."""
+
+
+@dataclass(frozen=True)
+class Config(
+    NetworkSettings,
+    ValueSettings,
+    PolicySettings,
+    ScheduleSettings,
+    RolloutSettings,
+    RunSettings,
+):
+    """All settings of a run: the fields of all groups.
+
+    Preset and method decide the fields that are None or left out (`capo.presets`), and `settle`
+    those that are `auto`.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", self.algo.replace("_", "-"))
-        for check in (self._check_ranges, self._check_choices, self._check_sizes):
+        for name, value in preset_values(self.preset, self.algo).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        for check in (
+            self._check_types,
+            self._check_ranges,
+            self._check_choices,
+            self._check_sizes,
+        ):
             check()
 
+    def _check_types(self) -> None:
+        """Refuses values of another type, after turning NumPy's numbers and lists into Python's."""
+        for name, hint in _hints().items():
+            value = given = getattr(self, name)
+            if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+                value = value.item()
+            elif isinstance(value, list):
+                value = tuple(value)
+            if wrong := wrong_type(value, hint):
+                schedule = callable(value) and name == "learning_rate"
+                course = f"; its course is {name_of('schedule')}" if schedule else ""
+                raise UsageError(f"{name_of(name)} is {wrong}{course}")
+            if value is not given:
+                object.__setattr__(self, name, value)
+
     def _check_ranges(self) -> None:
-        for name, found in settings(self).items():
+        for name, field in settings(self).items():
             value = getattr(self, name)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                check_range(name, value, found)
+                check_range(name, value, field)
         good = all(width >= 1 for width in self.hidden)
         _require(good, "hidden", self.hidden, "widths of at least 1")
         deep = f"at most {DEEPEST} widths"
@@ -214,7 +181,10 @@ class Config:
         for name in ("env_id", "algo"):
             said = getattr(self, name)
             if len(said) > LONGEST_NAME or not said.isprintable():
-                raise UsageError(f"{name} is {reprlib.repr(said)}, which is no name")
+                raise UsageError(
+                    f"{name} is {reprlib.repr(said)}; a name is printable and has at most "
+                    f"{LONGEST_NAME} characters"
+                )
 
     def _check_choices(self) -> None:
         for field in dataclasses.fields(self):
@@ -231,10 +201,10 @@ class Config:
                 f"{self.num_envs} envs × {self.num_steps} steps = {size} samples "
                 f"do not divide into {self.minibatches} minibatches; try {near}"
             )
-        if self.diversity == "subset" and size % self.experts:
-            near = nearest_divisor(size, self.experts)
+        if self.entropy_fall is not None and not self.entropy_coef:
             raise UsageError(
-                f"{size} samples do not divide into shares for {self.experts} experts; try {near}"
+                f"{name_of('entropy_fall')} adapts the bonus from a first weight; "
+                f"set {name_of('entropy_coef')}, such as 0.003"
             )
         if self.total_steps < size:
             raise UsageError(
@@ -248,7 +218,7 @@ class Config:
         return self.num_envs * self.num_steps
 
     @property
-    def generations(self) -> int:
+    def num_generations(self) -> int:
         """Whole batches that fit into `total_steps`."""
         return self.total_steps // self.batch_size
 
@@ -265,7 +235,7 @@ class Config:
         """The inverse of `to_dict`; unknown keys and values of another type are an error."""
         if not isinstance(values, dict):
             raise UsageError(f"a configuration is names and values, not {reprlib.repr(values)}")
-        values, hints = upgrade(values), get_type_hints(Config)
+        values, hints = upgrade(values), _hints()
         if unknown := sorted(set(values) - set(hints)):
             more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
             raise UsageError(f"unknown configuration keys: {', '.join(unknown[:3])}{more}")
@@ -277,8 +247,35 @@ class Config:
         return Config(**{**values, "hidden": tuple(values.get("hidden", Config.hidden))})
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """The types of the fields."""
+    return get_type_hints(Config)
+
+
+def _check_unique(cls: type) -> None:
+    """Refuses a field that two groups have: one would replace the other in silence."""
+    owners: dict[str, str] = {}
+    for group in cls.__mro__:
+        for name in vars(group).get("__annotations__", {}):
+            if name in owners:
+                raise TypeError(f"{name} is a setting of {owners[name]} and of {group.__name__}")
+            owners[name] = group.__name__
+
+
+_check_unique(Config)
+
+
 def upgrade(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a configuration file in today's fields: `anneal_lr` is now a schedule."""
+    """The values of a configuration file in today's fields.
+
+    Fields that are newer than the file get the value that they would have had (`Setting.before`),
+    removed ones go if the file did not use them, and `anneal_lr` is now a schedule.
+    """
+    known = settings(Config).items()
+    values = {n: each.before for n, each in known if each.before is not None} | values
+    values = {n: x for n, x in values.items() if n not in REMOVED or x != REMOVED[n]}
+    values |= {n: None for n, off in OFF.items() if n in values and values[n] == off}
     if not isinstance(values.get("anneal_lr"), bool):
         return values
     schedule = "linear" if values["anneal_lr"] else "constant"

@@ -9,9 +9,11 @@ from capo.envs.adapters import choose_source, encode_observations
 from capo.envs.base import VectorEnv
 from capo.errors import check_least
 from capo.model import Model, check_fit
-from capo.report.statistics import standard_error
+from capo.statistics import standard_error
 
 MAX_ENVS = 32
+MAX_STEPS = 50_000
+"""Steps after which an evaluation cuts an episode: tasks without a time limit may never end one."""
 SEED_OFFSET = 1_000_003
 """Offset of the evaluation seed from the training seed."""
 
@@ -21,6 +23,8 @@ class Evaluation(NamedTuple):
 
     returns: list[float]
     lengths: list[int]
+    cut: int = 0
+    """Number of episodes that were cut because they did not end."""
 
     @property
     def mean(self) -> float:
@@ -37,7 +41,8 @@ class Evaluation(NamedTuple):
         count = len(self.returns)
         error, plural = ("", "") if count == 1 else (f" ± {self.standard_error:.1f} (SE)", "s")
         length = sum(self.lengths) / count
-        return f"return {self.mean:.1f}{error} over {count} episode{plural}, length {length:.0f}"
+        text = f"return {self.mean:.1f}{error} over {count} episode{plural}, length {length:.0f}"
+        return text + (f" ({self.cut} cut, which had not ended)" if self.cut else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -49,6 +54,7 @@ class Evaluation(NamedTuple):
             "episodes": len(self.returns),
             "returns": self.returns,
             "lengths": self.lengths,
+            "cut": self.cut,
         }
 
 
@@ -63,25 +69,34 @@ def evaluate(
     seed: int | None = None,
     deterministic: bool = True,
     env: Any = None,
+    max_steps: int = MAX_STEPS,
 ) -> Evaluation:
     """Plays `episodes` episodes in new environments of the model's own task, or in `env`.
 
-    `env` is an id, a Gymnasium Env, a function that makes one, a VectorEnv or an EnvPool.
+    `env` is an id, a Gymnasium Env, a function that makes one, a VectorEnv or an EnvPool. An
+    episode of `max_steps` is cut there: it counts with its return so far and goes on as the next.
     """
     check_least("episodes", episodes)
+    check_least("max_steps", max_steps)
     config, seed = model.config, episode_seed(model, seed)
     source = choose_source(config, env)
     played = source.make(min(episodes, MAX_ENVS), seed)
     try:
         check_fit(model, played.observation_space, played.action_space, source.name)
-        return play(model, played, episodes, deterministic, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        return play(model, played, episodes, deterministic, rng, max_steps)
     finally:
         if source.fixed_num_envs is None:
             played.close()
 
 
 def play(
-    model: Model, env: VectorEnv, episodes: int, deterministic: bool, rng: np.random.Generator
+    model: Model,
+    env: VectorEnv,
+    episodes: int,
+    deterministic: bool,
+    rng: np.random.Generator,
+    max_steps: int = MAX_STEPS,
 ) -> Evaluation:
     """Plays `episodes` episodes, a fixed number in each environment.
 
@@ -90,7 +105,9 @@ def play(
     quota = np.full(env.num_envs, episodes // env.num_envs)
     quota[: episodes % env.num_envs] += 1
     total, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
-    result = Evaluation([], [])
+    returns: list[float] = []
+    lengths: list[int] = []
+    cut = 0
     env = encode_observations(env, model.config)
     obs = env.reset()
     while quota.any():
@@ -98,10 +115,12 @@ def play(
         obs = step.obs
         total += step.reward
         length += 1
-        for i in np.flatnonzero(step.terminated | step.truncated):
+        done = step.terminated | step.truncated
+        for i in np.flatnonzero(done | (length >= max_steps)):
             if quota[i]:
-                result.returns.append(float(total[i]))
-                result.lengths.append(int(length[i]))
+                returns.append(float(total[i]))
+                lengths.append(int(length[i]))
+                cut += not done[i]
                 quota[i] -= 1
             total[i], length[i] = 0.0, 0
-    return result
+    return Evaluation(returns=returns, lengths=lengths, cut=cut)

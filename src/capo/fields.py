@@ -5,7 +5,7 @@ import difflib
 import math
 import reprlib
 import typing
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,8 +27,6 @@ class Setting:
     """Largest value that is too small."""
     most: float | None = None
     """Largest allowed value."""
-    compiled: bool = True
-    """Part of the compiled update: another value is another program."""
     on_resume: Literal["override", "never", "new-episodes", "always"] = "override"
     """Whether a resumed run may change it: with `override`, never, with `override` and only into
     new episodes, or without being asked."""
@@ -38,6 +36,8 @@ class Setting:
     """Named in the label of a run that differs from the default."""
     compared: bool = True
     """Runs that differ in it are not seeds of one group."""
+    before: Any = None
+    """Value in files that are older than the field; None: the field's default."""
     of_method: bool = False
     """Belongs to methods with several experts, so the warmup by plain PPO does without it."""
 
@@ -55,17 +55,17 @@ def settings(config: Any) -> dict[str, Setting]:
 
 def names_where(config: Any, **wanted: Any) -> list[str]:
     """The names of the fields whose description has these values."""
-    found = settings(config).items()
+    fields = settings(config).items()
     return [
         name
-        for name, described in found
+        for name, described in fields
         if all(getattr(described, key) == value for key, value in wanted.items())
     ]
 
 
-def check_range(name: str, value: float, found: Setting) -> None:
+def check_range(name: str, value: float, field: Setting) -> None:
     """Refuses a number that is not finite or outside its range."""
-    least, above, most = found.least, found.above, found.most
+    least, above, most = field.least, field.above, field.most
     inside = (least is None or value >= least) and (most is None or value <= most)
     if math.isfinite(value) and inside and (above is None or value > above):
         return
@@ -79,9 +79,9 @@ def check_range(name: str, value: float, found: Setting) -> None:
     raise UsageError(f"{name_of(name)} is {value}; it must be {wanted}")
 
 
-def check_names(cls: type, names: Iterable[str], except_for: Collection[str] = ()) -> None:
-    """Refuses a name that is no field of `cls`, or one of the exceptions, with the nearest."""
-    known = [field.name for field in dataclasses.fields(cls) if field.name not in except_for]
+def check_names(cls: type, names: Iterable[str]) -> None:
+    """Refuses a name that is no field of `cls`, with the nearest."""
+    known = [field.name for field in dataclasses.fields(cls)]
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -121,7 +121,7 @@ def _words(hint: Any) -> str:
     if kind is Literal:
         return f"one of {', '.join(parts)}"
     if kind is tuple:
-        return f"a list, each of it {_words(parts[0])}"
+        return "a list of whole numbers"
     if parts:
         return " or ".join(map(_words, parts))
     return WORDS.get(hint, "null")

@@ -1,20 +1,25 @@
 """The table of methods: an update rule, a width, a depth and an aggregation each."""
 
 import difflib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import gymnasium as gym
 
-from capo.config import PRESETS, Config
+from capo.config import Config
 from capo.core import consensus
 from capo.core.consensus import Consensus, Experts
-from capo.core.encoding import with_network
+from capo.core.encoding import network_for
 from capo.core.experts import UpdateRule
 from capo.core.ppo import ppo_update
+from capo.core.settings import ExpertSettings, PolicySettings, ValueSettings
+from capo.core.tracing import part
 from capo.core.trpo import trpo_update
 from capo.errors import UsageError, name_of
 from capo.fields import names_where
+from capo.presets import preset_values
 
 RULES: dict[str, UpdateRule] = {"ppo": ppo_update, "trpo": trpo_update}
 
@@ -33,15 +38,19 @@ class Method:
     distill: bool = False
     line_search: bool = False
 
-    def width(self, config: Config) -> int:
+    def width(self, config: ExpertSettings) -> int:
         """Experts per generation."""
         return config.experts if self.wide else 1
 
-    def depth(self, config: Config) -> int:
+    def depth(self, config: PolicySettings) -> int:
         """Epochs per expert."""
         return config.epochs * config.experts if self.deep else config.epochs
 
-    def rule(self, config: Config) -> UpdateRule:
+    def batches(self, config: ExpertSettings) -> int:
+        """Batches that an update learns from."""
+        return config.experts if self.wide and config.diversity == "batches" else config.reuse
+
+    def rule(self, config: ExpertSettings) -> UpdateRule:
         """The update rule of an expert."""
         return RULES[config.base_optimizer if self.update == "base" else self.update]
 
@@ -77,22 +86,57 @@ class Settled(Config):
     @property
     def batches(self) -> int:
         """Number of batches that an update learns from."""
-        apart = self.method.wide and self.diversity == "batches"
-        return self.experts if apart else self.reuse
+        return self.method.batches(self)
 
     def plain(self) -> Config:
-        """The configuration without the row, as saved with a model."""
+        """The values without the row, as a model keeps them."""
         return Config(**self.to_dict())
+
+    @functools.cached_property
+    def for_policy(self) -> PolicySettings:
+        """What the update of the policy reads."""
+        return part(PolicySettings, self)
+
+    @functools.cached_property
+    def for_value(self) -> ValueSettings:
+        """What the value fit reads."""
+        return part(ValueSettings, self)
+
+    @functools.cached_property
+    def lone(self) -> "Settled":
+        """Plain PPO with the same numbers, which warms up a method with several experts."""
+        of_method = names_where(Config, of_method=True)
+        kept = {name: value for name, value in self.to_dict().items() if name not in of_method}
+        return settle(Config(**{**kept, "algo": "ppo"}))
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether plain PPO comes first."""
+        return self.method.wide and self.warmup > 0
+
+    def replace(self, **changes: Any) -> "Settled":
+        """A copy with some fields changed; not those that decide the values of others."""
+        for name in FIXED:
+            if name in changes and changes[name] != getattr(self, name):
+                raise TypeError(f"{name} decides other values of a settled configuration")
+        return super().replace(**changes)
+
+
+FIXED = ("algo", "preset")
+"""Fields that decide the values of others."""
 
 
 def settle(config: Config, observation_space: gym.Space | None = None) -> Settled:
     """Replaces every `auto` by what the preset, the method and the observation space mean by it.
 
     Idempotent. Without a space the fields of the network stay `auto`: an update does not read them.
+    Called where a configuration comes in: from the command line, a class or a file.
     """
     if not isinstance(config, Settled):
         config = _of_method(config)
-    return config if observation_space is None else with_network(config, observation_space)
+    if observation_space is None:
+        return config
+    return config.replace(**network_for(config, observation_space))
 
 
 def _of_method(config: Config) -> Settled:
@@ -109,27 +153,13 @@ def _of_method(config: Config) -> Settled:
             f"leave {name_of('reuse')} out"
         )
     paper = config.preset == "paper"
+    kept = "average" if config.diversity == "batches" else "incumbent"
     auto = {
-        **PRESETS[config.preset],
-        "carry": ("counter" if paper else "incumbent") if method.wide else "best",
+        **preset_values(config.preset, config.algo),
+        "carry": ("counter" if paper else kept) if method.wide else "best",
         "distill": ("adam" if paper else "on") if method.distill else "off",
         "line_search": "on" if method.line_search else "off",
     }
     values = config.to_dict()
     values |= {name: value for name, value in auto.items() if values[name] == "auto"}
     return Settled(**values, method=method)
-
-
-def warmup_of(config: Settled) -> Settled:
-    """Plain PPO with the same numbers, which warms up a method with several experts."""
-    plain = {name: getattr(Config, name) for name in names_where(Config, of_method=True)}
-    return settle(Config(**{**config.to_dict(), **plain, "algo": "ppo"}))
-
-
-def compiled_part(config: Settled) -> Settled:
-    """The configuration with the default of every field that the compiled update does not read.
-
-    Runs that differ in nothing else share one program.
-    """
-    rest = {name: getattr(Config, name, "") for name in names_where(Config, compiled=False)}
-    return config.replace(**{**rest, "total_steps": config.batch_size})

@@ -17,12 +17,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from capo.config import Config
-from capo.core.encoding import Encoder, lead_of, prepare, with_network
+from capo.core.encoding import Encoder, lead_of, network_for, prepare
 from capo.core.families import family_for, to_env
-from capo.core.networks import Critic, Policy, init_critic, init_policy, to_host
+from capo.core.networks import Critic, Policy, init_critic, init_policy
 from capo.core.normalize import RunningStats
 from capo.errors import UsageError
-from capo.methods import settle
 from capo.storage import tensors
 from capo.storage.files import parse_json, write_atomic
 from capo.storage.spaces import space_from_json, space_to_json
@@ -64,7 +63,7 @@ class Model:
         if deterministic:
             action = family.mode(dist)
         else:
-            noise = family.noise(rng or np.random.default_rng(), dist.shape[:-1])
+            noise = family.draw(rng or np.random.default_rng(), dist.shape[:-1])
             action = family.sample(dist, noise)
         return to_env(self.action_space, action)
 
@@ -119,61 +118,56 @@ class Model:
         with tensors.open_tensors(path, FORMAT, SCHEMA, SEALED) as file:
             shell = _shell(file.header, file.shapes)
             tensors.check_shapes(shell._arrays(), file.shapes)
-            found = dataclasses.replace(shell, **tensors.unflatten(shell._arrays(), file.read()))
-            for stats in (found.obs_stats, found.return_stats):
+            model = dataclasses.replace(shell, **tensors.unflatten(shell._arrays(), file.read()))
+            for stats in (model.obs_stats, model.return_stats):
                 if (stats.var < 0).any():
                     raise ValueError("a variance is below 0")
-            return found
+            return model
 
     def _arrays(self) -> dict[str, Any]:
         names = ("policy", "critic", "obs_stats", "return_stats")
         return {name: getattr(self, name) for name in names}
 
 
-def _shell(header: dict[str, str], found: dict[str, jax.ShapeDtypeStruct]) -> Model:
+def _shell(header: dict[str, str], stored: dict[str, jax.ShapeDtypeStruct]) -> Model:
     """The model described by a header, with shapes in place of arrays."""
     config = Config.from_dict(parse_json(header["config"]))
     observation, action = (
         space_from_json(parse_json(header[f"{name}_space"])) for name in ("observation", "action")
     )
-    config = with_network(config, observation)
+    config = config.replace(**network_for(config, observation))
     # Networks that were trained in double precision are float64, the others float32.
-    wide = any(x.dtype == np.float64 for name, x in found.items() if name.startswith("policy."))
+    wide = any(x.dtype == np.float64 for name, x in stored.items() if name.startswith("policy."))
     with jax.enable_x64(wide):
         make = functools.partial(fresh_networks, config, observation, action)
         networks = jax.eval_shape(make, jax.random.key(0))
     shapes = (Encoder.of(config, observation).stats_shape, ())
-    stats = (stats_shell(shape) for shape in shapes)
-    return Model(config, observation, action, *networks, *stats)
+    obs_stats, return_stats = (stats_shell(shape) for shape in shapes)
+    policy, critic = networks
+    return Model(
+        config=config,
+        observation_space=observation,
+        action_space=action,
+        policy=policy,
+        critic=critic,
+        obs_stats=obs_stats,
+        return_stats=return_stats,
+    )
 
 
 def stats_shell(shape: tuple[int, ...]) -> Any:
     """Shapes of the arrays of running statistics."""
-    parts: Any = (jax.ShapeDtypeStruct(x, np.float64) for x in (shape, shape, ()))
-    return RunningStats(*parts)
 
+    def like(shape: tuple[int, ...]) -> Any:
+        return jax.ShapeDtypeStruct(shape, np.float64)
 
-def blank_model(config: Config, observation_space: gym.Space, action_space: gym.Space) -> Model:
-    """An untrained model."""
-    config = settle(config, observation_space).plain()
-    networks = init_networks(config, observation_space, action_space)
-    stats = (Encoder.of(config, observation_space).blank_stats(), RunningStats.init())
-    return Model(config, observation_space, action_space, *networks, *stats)
-
-
-def init_networks(
-    config: Config, observation_space: gym.Space, action_space: gym.Space
-) -> tuple[Policy, Critic]:
-    """Fresh networks for these spaces, from the configuration's seed, on the host."""
-    make = jax.jit(lambda key: fresh_networks(config, observation_space, action_space, key))
-    return to_host(make(jax.random.key(config.seed)))
+    return RunningStats(mean=like(shape), var=like(shape), seen=like(()))
 
 
 def fresh_networks(
     config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
 ) -> tuple[Policy, Critic]:
-    """Fresh networks from a key; can be traced."""
-    config = with_network(config, observation_space)
+    """Fresh networks from a key. `auto` fields of the network must be settled."""
     encoder, family = Encoder.of(config, observation_space), family_for(action_space)
     policy_key, critic_key = jax.random.split(key)
     policy = init_policy(policy_key, encoder, family, config)

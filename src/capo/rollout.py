@@ -6,50 +6,44 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Num, Shaped
 
 from capo.config import Config
+from capo.core.batch import Batch
 from capo.core.encoding import Encoder, prepare, preparing
 from capo.core.families import to_env
 from capo.core.family import Family
 from capo.core.networks import Policy
+from capo.core.noise import MEMORY, coloured
 from capo.core.normalize import RunningStats, as_float32, discounted_returns
 from capo.envs.base import VectorEnv
 from capo.errors import EnvError
 
 RESTART_STEPS = 10_000
 """All environments are reset from a new seed about every so many steps."""
-RESET_STREAM = 1
-"""Stream of the random generator for reset seeds, apart from the stream for actions."""
+RESET_STREAM, EARLIER_STREAM = 1, 2
+"""Streams of the random generator apart from the one for actions: reset seeds, and the action noise
+before the first batch."""
 FLOAT32_MAX = np.finfo(np.float32).max
-
-
-class Batch(NamedTuple):
-    """The data of one generation: T steps of N environments, normalised.
-
-    `next_obs` is the observation after each action, the true final one where an episode ended.
-    """
-
-    obs: Shaped[Any, "steps envs *obs"]
-    next_obs: Shaped[Any, "steps envs *obs"]
-    actions: Num[Any, "steps envs *event"]
-    rewards: Float[Any, "steps envs"]
-    terminated: Bool[Any, "steps envs"]
-    truncated: Bool[Any, "steps envs"]
 
 
 def batch_shapes(config: Config, observation_space: gym.Space, family: Family) -> Batch:
     """Shapes and types of a run's batches; no array of their size is made."""
     encoder, steps = Encoder.of(config, observation_space), (config.num_steps, config.num_envs)
-    noise = family.noise(np.random.default_rng(0), (1,))
+    noise = family.draw(np.random.default_rng(0), (1,))
     action = family.sample(np.zeros((1, family.size), np.float32), noise)
 
     def like(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*steps, *shape), dtype)
 
     obs = like(encoder.shape, encoder.dtype if encoder.image else np.float32)
-    rest = (like((), kind) for kind in (np.float32, bool, bool))
-    return Batch(obs, obs, like(action.shape[1:], action.dtype), *rest)
+    return Batch(
+        obs=obs,
+        next_obs=obs,
+        actions=like(action.shape[1:], action.dtype),
+        rewards=like((), np.float32),
+        terminated=like((), bool),
+        truncated=like((), bool),
+    )
 
 
 class Collector(NamedTuple):
@@ -70,15 +64,39 @@ class Collector(NamedTuple):
     def init(env: VectorEnv, config: Config) -> "Collector":
         """Resets the environments and starts the statistics."""
         stats = Encoder.of(config, env.observation_space).blank_stats()
-        return Collector.restart(env, stats, RunningStats.init(), config.seed)
+        return Collector.waiting(stats, RunningStats.init()).restart(env, config, -1)
 
     @staticmethod
-    def restart(
-        env: VectorEnv, obs_stats: RunningStats, return_stats: RunningStats, seed: int
-    ) -> "Collector":
-        """Resets the environments and keeps the given statistics."""
-        zeros = np.zeros(env.num_envs)
-        return Collector(env.reset(seed), obs_stats, return_stats, zeros, zeros, zeros, seed)
+    def waiting(obs_stats: RunningStats, return_stats: RunningStats) -> "Collector":
+        """The given statistics, and no episodes."""
+        nothing = np.zeros(0)
+        return Collector(
+            obs=nothing,
+            obs_stats=obs_stats,
+            return_stats=return_stats,
+            accumulators=nothing,
+            episode_return=nothing,
+            episode_length=nothing,
+            seed=0,
+        )
+
+    @property
+    def in_episodes(self) -> bool:
+        """Whether there are episodes in progress."""
+        return self.obs.size > 0
+
+    def restart(self, env: VectorEnv, config: Config, index: int) -> "Collector":
+        """Resets the environments after generation `index`; the statistics stay."""
+        zeros, seed = np.zeros(env.num_envs), reset_seed(config, index)
+        return Collector(
+            obs=env.reset(seed),
+            obs_stats=self.obs_stats,
+            return_stats=self.return_stats,
+            accumulators=zeros,
+            episode_return=zeros,
+            episode_length=zeros,
+            seed=seed,
+        )
 
     def restart_if_due(self, env: VectorEnv, config: Config, index: int) -> "Collector":
         """Resets all environments after generation `index`, about every `RESTART_STEPS` steps.
@@ -89,7 +107,7 @@ class Collector(NamedTuple):
         """
         if (index + 1) % math.ceil(RESTART_STEPS / config.num_steps):
             return self
-        return Collector.restart(env, self.obs_stats, self.return_stats, reset_seed(config, index))
+        return self.restart(env, config, index)
 
     def replay(self, env: VectorEnv) -> np.ndarray:
         """Brings the environments back to this state; returns the observation there."""
@@ -108,16 +126,17 @@ class Episodes(NamedTuple):
 
 
 def collect(
-    env: VectorEnv, policy: Policy, state: Collector, config: Config, rng: np.random.Generator
+    env: VectorEnv, policy: Policy, state: Collector, config: Config, index: int
 ) -> tuple[Collector, Batch, Episodes]:
     """Steps the environments `num_steps` times with actions sampled from `policy` on the host.
 
+    The seed of the configuration and the number `index` of the generation decide the action noise.
     The observation statistics are fixed during the rollout and updated with the batch afterwards.
     The first batch is normalised by its own statistics instead: the policy's head is near zero
     then, so it acts in the same way with either.
     """
     steps, envs = config.num_steps, env.num_envs
-    act = policy.actor(policy.family.noise(rng, (steps, envs)))
+    act = policy.actor(action_noise(config, policy.family, index))
     normalize = preparing(config, state.obs_stats)
     raw_obs = np.empty((steps, *state.obs.shape), state.obs.dtype)
     raw_next, actions, env_actions = np.empty_like(raw_obs), [], []
@@ -143,16 +162,58 @@ def collect(
     used = state.obs_stats if state.obs_stats.seen else obs_stats
     before, after = (prepare(config, used, raw) for raw in (raw_obs, raw_next))
     scaled = return_stats.scale(rewards) if config.normalize_reward else as_float32(rewards)
-    batch = Batch(before, after, np.stack(actions), scaled, ends[0], ends[1])
+    batch = Batch(
+        obs=before,
+        next_obs=after,
+        actions=np.stack(actions),
+        rewards=scaled,
+        terminated=ends[0],
+        truncated=ends[1],
+    )
     returns, lengths = (values[done].tolist() for values in undiscounted)
     episodes = Episodes(returns, [int(length) for length in lengths])
-    played = (*state.played, np.stack(env_actions))
-    collector = Collector(obs, obs_stats, return_stats, *sums, seed=state.seed, played=played)
+    accumulators, episode_return, episode_length = sums
+    collector = Collector(
+        obs=obs,
+        obs_stats=obs_stats,
+        return_stats=return_stats,
+        accumulators=accumulators,
+        episode_return=episode_return,
+        episode_length=episode_length,
+        seed=state.seed,
+        played=(*state.played, np.stack(env_actions)),
+    )
     return collector, batch, episodes
 
 
+def action_noise(config: Config, family: Family, index: int) -> np.ndarray:
+    """The noise for `family.sample` in generation `index`, the same whenever it is asked for.
+
+    Coloured noise is a function of the white noise of this generation and of those before it, so a
+    resumed run continues its colour without any state.
+    """
+    earlier = math.ceil((MEMORY - 1) / config.num_steps) if config.action_noise else 0
+    blocks = [_normals(config, family, index - back) for back in range(earlier, -1, -1)]
+    if not earlier:
+        return family.noise(blocks[0])
+    white = np.concatenate(blocks)[-(MEMORY - 1 + config.num_steps) :]
+    return family.noise(coloured(white, config.action_noise))
+
+
+def _normals(config: Config, family: Family, index: int) -> np.ndarray:
+    """Independent standard normals for every step of a generation."""
+    stream = [config.seed, index] if index >= 0 else [config.seed, -index, EARLIER_STREAM]
+    shape = (config.num_steps, config.num_envs, family.noise_size)
+    return np.random.default_rng(stream).standard_normal(shape, dtype=np.float32)
+
+
 def reset_seed(config: Config, index: int) -> int:
-    """The seed of the reset after generation `index`, derived from the seed of the run."""
+    """The seed of the reset after generation `index`: that of the run before the first.
+
+    The others are derived from it.
+    """
+    if index < 0:
+        return config.seed
     rng = np.random.default_rng([config.seed, index + 1, RESET_STREAM])
     return int(rng.integers(2**31 - config.num_envs))
 

@@ -2,24 +2,28 @@
 
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 import gymnasium as gym
 import jax
-import numpy as np
 import optax
 from jaxtyping import PRNGKeyArray
 
 from capo.config import Config
-from capo.core.critic import init_critic_optimizer
+from capo.core.batch import Batch
+from capo.core.encoding import Encoder
 from capo.core.networks import Critic, Policy, to_host
+from capo.core.normalize import RunningStats
 from capo.core.optimizer import init_optimizer
-from capo.core.outer import Outer, init_outer
 from capo.core.reuse import Past, init_past
-from capo.envs.base import VectorEnv
-from capo.methods import settle
+from capo.errors import UsageError, name_of
+from capo.methods import Settled
 from capo.model import Model, fresh_networks
-from capo.rollout import Collector, batch_shapes, reset_seed
+from capo.rollout import Collector, batch_shapes
+
+MOST_KEPT = 2 * 2**30
+"""Limit of the bytes of earlier batches that updates learn from."""
 
 
 class TrainState(NamedTuple):
@@ -29,10 +33,6 @@ class TrainState(NamedTuple):
     critic: Critic
     policy_opt: optax.OptState
     critic_opt: optax.OptState
-    outer: Outer | None = None
-    """Momentum of the outer step, if there is one."""
-    ema: Policy | None = None
-    """Exponential average of the policy over generations, if there is one."""
     past: Past | None = None
     """The batches before the newest, if updates learn from them."""
 
@@ -45,8 +45,10 @@ class Recent(NamedTuple):
     warming: bool = True
     rate_scale: float = 1.0
     """Factor of the learning rate, if it is adaptive."""
-    kept: int = 0
+    nonfinite: int = 0
     """Consecutive generations, up to the last, whose policy or critic was not finite."""
+    entropy_scale: float = 1.0
+    """Factor of the entropy bonus, if it is adaptive."""
 
 
 class Generation(NamedTuple):
@@ -59,15 +61,65 @@ class Generation(NamedTuple):
     model: Model
     info: dict[str, float]
 
-    @property
-    def averaged(self) -> Model | None:
-        """The model with the average of the policy over generations, if there is one."""
-        if self.state.ema is None:
-            return None
-        return dataclasses.replace(self.model, policy=self.state.ema)
+    def without_episodes(self) -> "Generation":
+        """The same, continued in environments that begin new episodes."""
+        stats = self.collector.obs_stats, self.collector.return_stats
+        return self._replace(collector=Collector.waiting(*stats))
+
+    def moved(self, config: Settled, number: int) -> "Generation":
+        """The same as generation `number` of another configuration, with new episodes."""
+        model = dataclasses.replace(self.model, config=config.plain())
+        return self.without_episodes()._replace(model=model, number=number)
 
 
-def init(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
+def model_of(
+    config: Config,
+    observation_space: gym.Space,
+    action_space: gym.Space,
+    state: TrainState,
+    collector: Collector,
+) -> Model:
+    """The part of a state that is saved as a model."""
+    return Model(
+        config=config,
+        observation_space=observation_space,
+        action_space=action_space,
+        policy=state.policy,
+        critic=state.critic,
+        obs_stats=collector.obs_stats,
+        return_stats=collector.return_stats,
+    )
+
+
+def first_generation(
+    config: Settled, observation_space: gym.Space, action_space: gym.Space
+) -> Generation:
+    """The generation before the first, −1, with fresh networks and blank statistics."""
+    state = init(config, observation_space, action_space)
+    stats = Encoder.of(config, observation_space).blank_stats()
+    collector = Collector.waiting(stats, RunningStats.init())
+    model = model_of(config.plain(), observation_space, action_space, state, collector)
+    return _before_first(model, state)
+
+
+def loaded_generation(model: Model, config: Settled) -> Generation:
+    """The generation before the first, with the networks and statistics of a saved model."""
+    space = model.observation_space
+    return _before_first(model, to_host(_with_moments(config, space, model.policy, model.critic)))
+
+
+def _before_first(model: Model, state: TrainState) -> Generation:
+    return Generation(
+        number=-1,
+        state=state,
+        collector=Collector.waiting(model.obs_stats, model.return_stats),
+        recent=Recent(),
+        model=model,
+        info={},
+    )
+
+
+def init(config: Settled, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """Fresh networks for these spaces, from the configuration's seed."""
     # One program, with the seed as an argument, rather than dozens of small ones.
     make = jax.jit(lambda key: _fresh(config, observation_space, action_space, key))
@@ -75,47 +127,47 @@ def init(config: Config, observation_space: gym.Space, action_space: gym.Space) 
 
 
 def _fresh(
-    config: Config, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
+    config: Settled, observation_space: gym.Space, action_space: gym.Space, key: PRNGKeyArray
 ) -> TrainState:
-    networks = fresh_networks(config, observation_space, action_space, key)
-    return _with_empty_moments(config, observation_space, *networks)
+    policy, critic = fresh_networks(config, observation_space, action_space, key)
+    return _with_moments(config, observation_space, policy, critic)
 
 
-def _with_empty_moments(
-    config: Config, observation_space: gym.Space, policy: Policy, critic: Critic
+def _with_moments(
+    config: Settled, observation_space: gym.Space, policy: Policy, critic: Critic
 ) -> TrainState:
-    moments = init_optimizer(config, policy), init_critic_optimizer(config, critic)
-    outer = init_outer(policy) if config.outer_momentum else None
-    state = TrainState(policy, critic, *moments, outer, policy if config.ema else None)
+    state = TrainState(
+        policy=policy,
+        critic=critic,
+        policy_opt=init_optimizer(config, policy),
+        critic_opt=init_optimizer(config, critic),
+    )
     return with_past(state, config, observation_space)
 
 
-def with_past(state: TrainState, config: Config, observation_space: gym.Space) -> TrainState:
+def with_past(state: TrainState, config: Settled, observation_space: gym.Space) -> TrainState:
     """The state with room for the batches that updates learn from; those in it stay if they fit."""
-    size = settle(config).batches - 1
+    size = config.batches - 1
     if size == (0 if state.past is None else len(state.past.log_prob)):
         return state
     batch = batch_shapes(config, observation_space, state.policy.family)
+    _check_room(config, batch, size)
     return state._replace(past=init_past(batch, size) if size else None)
 
 
-def before_first(model: Model) -> Generation:
-    """The generation before the first, with the networks and statistics of a loaded model."""
-    networks = (model.policy, model.critic)
-    state = to_host(_with_empty_moments(model.config, model.observation_space, *networks))
-    nowhere = np.zeros(0)
-    collector = Collector(nowhere, model.obs_stats, model.return_stats, *[nowhere] * 3, seed=0)
-    return Generation(-1, state, collector, Recent(), model, {})
+def _check_room(config: Settled, batch: Batch, size: int) -> None:
+    """Refuses to keep more than `MOST_KEPT` bytes of earlier batches."""
+    one = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(batch))
+    if size * one > MOST_KEPT:
+        name = "experts" if config.diversity == "batches" else "reuse"
+        raise UsageError(
+            f"the {size} batches before the newest take {size * one / 2**30:.1f} GiB, and at most "
+            f"{MOST_KEPT / 2**30:g} GiB are kept; use {name_of(name, MOST_KEPT // one + 1)}, a "
+            f"smaller {name_of('num_steps')} or {name_of('diversity', 'shuffle')}"
+        )
 
 
-def with_new_episodes(step: Generation, env: VectorEnv, config: Config) -> Generation:
-    """The same generation, continued in environments that begin new episodes."""
-    stats = (step.collector.obs_stats, step.collector.return_stats)
-    seed = reset_seed(config, step.number)
-    return step._replace(collector=Collector.restart(env, *stats, seed))
-
-
-def blank(config: Config, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
+def blank(config: Settled, observation_space: gym.Space, action_space: gym.Space) -> TrainState:
     """Shapes and dtypes of the result of `init`."""
     make = functools.partial(_fresh, config, observation_space, action_space)
     return jax.eval_shape(make, jax.random.key(0))

@@ -5,38 +5,40 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-import gymnasium as gym
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from capo.config import Config, Schedule
-from capo.core.ema import averaged
+from capo.core.batch import Batch
+from capo.core.families import widest_entropy
 from capo.core.networks import to_host
 from capo.diagnostics.online import diagnose, diagnosed_generations, to_experience
 from capo.envs.adapters import config_source, encode_observations
 from capo.envs.base import VectorEnv
 from capo.envs.timeouts import TimeoutEnv
 from capo.errors import NonFiniteError, UsageError, name_of
-from capo.methods import Settled, settle, warmup_of
+from capo.methods import Settled, settle
 from capo.model import Model
-from capo.rollout import Batch, Collector, batch_shapes, collect
-from capo.state import Generation, Recent, TrainState, init, with_past
+from capo.rollout import batch_shapes, collect
+from capo.state import Generation, Recent, TrainState, first_generation, model_of, with_past
 from capo.storage.compiled import mended_cache, prepare_jax
-from capo.update import generation, precompile
+from capo.update import improve, precompile
 
 PATIENCE = 3
 """Consecutive non-finite generations after which a run stops."""
 NETWORKS = ("policy", "critic")
 ADAPTIVE_RANGE = (1e-5, 1e-2)
 """Limits of an adaptive learning rate."""
+BONUS_RANGE = (1e-5, 0.1)
+"""Limits of the weight of an adaptive entropy bonus."""
 RETURN_WINDOW = 100
 """Number of episodes in the mean return."""
 
 
 def scheduled(kind: Schedule, index: int, config: Config) -> float:
     """Factor of generation i of n: 1 − i/n, 1, or min(1, (1 − i/n) / decay)."""
-    left = 1 - index / config.generations
+    left = 1 - index / config.num_generations
     match kind:
         case "linear":
             return left
@@ -56,7 +58,7 @@ def adapted(config: Config, scale: float, kl: float) -> float:
     Divided by 1.5 above twice the target, multiplied by 1.5 below half of it; the rate stays
     between 1e-5 and 1e-2.
     """
-    if not config.adaptive_lr or not math.isfinite(kl):
+    if config.adaptive_lr is None or not math.isfinite(kl):
         return scale
     if kl > 2 * config.adaptive_lr:
         scale /= 1.5
@@ -66,95 +68,110 @@ def adapted(config: Config, scale: float, kl: float) -> float:
     return min(max(scale, low), high)
 
 
-def compile_generation(
-    config: Config, observation_space: gym.Space, action_space: gym.Space
-) -> float:
-    """Compiles the programs of a run on a synthetic batch; returns the seconds it took."""
+def bonus_weight(config: Config, scale: float, index: int) -> float:
+    """The weight of the entropy bonus in a generation, within `BONUS_RANGE` if it is adaptive."""
+    weight = config.entropy_coef * scale * scheduled(config.entropy_schedule, index, config)
+    return (
+        weight if config.entropy_fall is None else min(max(weight, BONUS_RANGE[0]), BONUS_RANGE[1])
+    )
+
+
+def adapted_bonus(config: Config, scale: float, entropy: float, start: float, index: int) -> float:
+    """The factor of an adaptive bonus after an update of this entropy.
+
+    The target H_i = H_0 (1 − fall · i/n) falls from the largest entropy of the action space. The
+    logarithm of the factor grows by half the relative shortfall (H_i − H) / H_0, up to ±0.5.
+    """
+    if config.entropy_fall is None or not math.isfinite(entropy):
+        return scale
+    target = start * (1 - config.entropy_fall * index / config.num_generations)
+    scale *= math.exp(0.5 * min(max((target - entropy) / start, -1.0), 1.0))
+    low, high = (bound / config.entropy_coef for bound in BONUS_RANGE)
+    return min(max(scale, low), high)
+
+
+def compile_programs(config: Settled, start: Generation) -> None:
+    """Compiles the programs of a run that continues from `start`, on a synthetic batch."""
     prepare_jax()
-    began = time.perf_counter()
     with mended_cache():
-        _compile(settle(config, observation_space), observation_space, action_space)
-    return time.perf_counter() - began
+        _compile(config, start)
 
 
-def _compile(config: Settled, observation_space: gym.Space, action_space: gym.Space) -> None:
-    state = init(config, observation_space, action_space)
-    shapes = batch_shapes(config, observation_space, state.policy.family)
+def _compile(config: Settled, start: Generation) -> None:
+    space = start.model.observation_space
+    state = to_host(with_past(start.state, config, space))
+    shapes = batch_shapes(config, space, state.policy.family)
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     rng = np.random.default_rng(0)
     obs = rng.standard_normal(batch.obs.shape, np.float32).astype(batch.obs.dtype)
     batch = batch._replace(obs=obs, next_obs=obs)
-    phases = [warmup_of(config), config] if _warms_up(config) else [config]
+    phases = [config.lone, config] if config.warms_up else [config]
     precompile(phases, jax.random.key(0), state, batch)
     if diagnosed_generations(config):
-        update = generation(config, jax.random.key(0), state, batch, config.learning_rate)
+        update = improve(config, jax.random.key(0), state, batch, config.learning_rate)
         data = to_experience(batch, rng.standard_normal(config.batch_size))
         diagnose(state.policy, update.experts, update.state.policy, data)
-
-
-def _warms_up(config: Settled) -> bool:
-    return config.method.wide and config.warmup > 0
 
 
 def generations(
     config: Config,
     env: VectorEnv | None = None,
     start: Generation | None = None,
-    env_timeout: float = 0.0,
+    env_timeout: float | None = None,
     end_process: bool = False,
 ) -> Iterator[Generation]:
     """Trains and yields after every generation. The run is a function of the configuration.
 
     The caller closes an environment that it passes in. `start` is the generation to continue from:
-    `total_steps` counts from the beginning, and the environments must be in the state of then.
+    `total_steps` counts from the beginning, and the environments must be in the state of then,
+    unless it is `without_episodes`.
 
     A step or reset of the environments that takes longer than `env_timeout` seconds is an
-    `EnvError` (0: no limit). `end_process` ends the process, after twice the time, where no error
-    can be raised: in C code that does not return.
+    `EnvError` (None: no limit). `end_process` ends the process, after twice the time, where no
+    error can be raised: in C code that does not return.
     """
-    settled = settle(config)
     prepare_jax()
     made = env
     if made is None:
         made = config_source(config).make_for(config)
-    timed = TimeoutEnv(encode_observations(made, config), config.env_id, env_timeout, end_process)
+    settled = settle(config, made.observation_space)
+    timed = TimeoutEnv(encode_observations(made, settled), config.env_id, env_timeout, end_process)
+    if start is None:
+        start = first_generation(settled, timed.observation_space, timed.action_space)
     try:
-        yield from _loop(settle(settled, made.observation_space), timed, start)
+        yield from _loop(settled, timed, start)
     finally:
         if env is None:
             made.close()
 
 
-def _loop(config: Settled, env: TimeoutEnv, start: Generation | None) -> Iterator[Generation]:
+def _loop(config: Settled, env: TimeoutEnv, start: Generation) -> Iterator[Generation]:
     if env.num_envs != config.num_envs:
         raise UsageError(f"num_envs is {config.num_envs}, but {env.num_envs} environments came in")
-    spaces, saved = (env.observation_space, env.action_space), config.plain()
-    if start is None:
-        state, collector, recent = init(config, *spaces), Collector.init(env, config), Recent()
-    else:
-        _, state, collector, recent, *_ = start
-        state = to_host(with_past(state, config, env.observation_space))
+    saved = config.plain()
+    collector, recent = start.collector, start.recent
+    if not collector.in_episodes:
+        collector = collector.restart(env, config, start.number)
+    state = to_host(with_past(start.state, config, env.observation_space))
     key, rows = jax.random.fold_in(jax.random.key(config.seed), 1), deque(maxlen=PATIENCE)
     returns = deque(recent.returns, maxlen=RETURN_WINDOW)
     lengths = deque(recent.lengths, maxlen=RETURN_WINDOW)
-    warming, looked_at = recent.warming and _warms_up(config), diagnosed_generations(config)
-    began = time.perf_counter() - (start.info.get("seconds", 0.0) if start else 0.0)
-    for index in range(start.number + 1 if start else 0, config.generations):
+    widest = widest_entropy(state.policy.family)
+    warming, looked_at = recent.warming and config.warms_up, diagnosed_generations(config)
+    began = time.perf_counter() - start.info.get("seconds", 0.0)
+    for index in range(start.number + 1, config.num_generations):
         warming = warming and not _warmup_over(config, index, returns)
         started = time.perf_counter()
-        rng = np.random.default_rng([config.seed, index])
         with env.armed():
-            collector, batch, episodes = collect(env, state.policy, collector, config, rng)
+            collector, batch, episodes = collect(env, state.policy, collector, config, index)
         returns.extend(episodes.returns)
         lengths.extend(episodes.lengths)
         collected = time.perf_counter()
-        phase, scale = warmup_of(config) if warming else config, recent.rate_scale
+        phase, scale = config.lone if warming else config, recent.rate_scale
         rate = learning_rate(config, index) * scale
         step = jax.random.fold_in(key, index)
-        delta = config.delta * scheduled(config.delta_schedule, index, config)
-        average = state.ema
-        state, info = _update(phase, step, state, batch, rate, delta, index in looked_at)
-        state = state._replace(ema=averaged(average, state.policy, config.ema, index + 1))
+        bonus = bonus_weight(config, recent.entropy_scale, index)
+        state, info = _update(phase, step, state, batch, (rate, bonus), index in looked_at)
         row = {
             "generation": float(index),
             "steps": float((index + 1) * config.batch_size),
@@ -163,18 +180,28 @@ def _loop(config: Settled, env: TimeoutEnv, start: Generation | None) -> Iterato
             "episodes": float(len(episodes.returns)),
             "warmup": float(warming),
             "learning_rate": rate,
+            "entropy_coef": bonus,
             **info,
             "seconds": time.perf_counter() - began,
             "collect_seconds": collected - started,
         }
         collector = collector.restart_if_due(env, config, index)
-        stats = (collector.obs_stats, collector.return_stats)
-        model = Model(saved, *spaces, state.policy, state.critic, *stats)
+        model = model_of(saved, env.observation_space, env.action_space, state, collector)
         rows.append(row)
-        scale, kept = adapted(config, scale, info["kl"]), _kept_in_a_row(recent.kept, row)
-        recent = Recent(tuple(returns), tuple(lengths), warming, scale, kept)
-        yield Generation(index, state, collector, recent, model, row)
-        _check_kept(config, recent.kept, rows)
+        scale = adapted(config, scale, info["kl"])
+        care = adapted_bonus(config, recent.entropy_scale, info["entropy"], widest, index)
+        recent = Recent(
+            returns=tuple(returns),
+            lengths=tuple(lengths),
+            warming=warming,
+            rate_scale=scale,
+            nonfinite=_nonfinite_in_a_row(recent.nonfinite, row),
+            entropy_scale=care,
+        )
+        yield Generation(
+            number=index, state=state, collector=collector, recent=recent, model=model, info=row
+        )
+        _check_finite(config, recent.nonfinite, rows)
 
 
 def _update(
@@ -182,13 +209,15 @@ def _update(
     key: PRNGKeyArray,
     state: TrainState,
     batch: Batch,
-    rate: float,
-    delta: float,
+    numbers: tuple[float, float],
     look: bool,
 ) -> tuple[TrainState, dict[str, float]]:
-    """The next state, and the metrics of the update; with `look`, its signal and waste too."""
+    """The next state, and the metrics of the update; with `look`, its signal and waste too.
+
+    `numbers` are the learning rate and the weight of the entropy bonus.
+    """
     began = time.perf_counter()
-    update = generation(config, key, state, batch, rate, delta)
+    update = improve(config, key, state, batch, *numbers)
     updated = time.perf_counter()
     info = update.info
     if look and not info["nonfinite/experts"]:
@@ -208,30 +237,31 @@ def _warmup_over(config: Config, index: int, returns: deque[float]) -> bool:
     """Whether generation `index` comes after the warmup."""
     if config.warmup_floor is not None and returns and _mean(returns) > config.warmup_floor:
         return True
-    return index >= config.warmup * config.generations
+    return index >= config.warmup * config.num_generations
 
 
 def _mean(values: deque) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def _kept_in_a_row(before: int, row: dict[str, float]) -> int:
+def _nonfinite_in_a_row(before: int, row: dict[str, float]) -> int:
     """Number of consecutive non-finite generations up to this row."""
     return before + 1 if any(row[f"nonfinite/{name}"] for name in NETWORKS) else 0
 
 
-def _check_kept(config: Config, kept: int, rows: Iterable[dict[str, float]]) -> None:
+def _check_finite(config: Config, count: int, rows: Iterable[dict[str, float]]) -> None:
     """Stops a run after `PATIENCE` non-finite generations; `rows` are its last ones."""
-    if kept < PATIENCE:
+    if count < PATIENCE:
         return
     rows = list(rows)
-    found = [f"the {name}" for name in NETWORKS if any(row[f"nonfinite/{name}"] for row in rows)]
+    broken = [f"the {name}" for name in NETWORKS if any(row[f"nonfinite/{name}"] for row in rows)]
     if experts := max(int(row["nonfinite/experts"]) for row in rows):
-        found.insert(0, f"{experts} expert{'s' * (experts > 1)}")
+        broken.insert(0, f"{experts} expert{'s' * (experts > 1)}")
     last = int(rows[-1]["generation"])
     raise NonFiniteError(
-        f"{config.env_id}: {', '.join(found)} not finite in generations {last - kept + 1} to {last}"
-        f"; the networks are the last finite ones. Try a lower {name_of('learning_rate')} "
+        f"{config.env_id}: {', '.join(broken)} not finite in generations "
+        f"{last - count + 1} to {last}; the networks are the last finite ones. "
+        f"Try a lower {name_of('learning_rate')} "
         f"(it is {config.learning_rate:g}) or {name_of('max_grad_norm')} "
         f"({config.max_grad_norm:g}), or "
         f"smaller observations and rewards ({name_of('normalize_obs')}, "

@@ -4,8 +4,8 @@ import pytest
 
 from capo.paper.experiments import EXPERIMENTS
 from capo.paper.page import write
-from capo.paper.selection import Selection
-from capo.paper.tasks import ENVS
+from capo.paper.tasks import ENVS, PAPER
+from capo.sweeps.results import Results
 from support.browser import TRAP, find, requested, visit
 from support.paper_runs import invented
 
@@ -19,9 +19,9 @@ READABLE = 4.5
 def page(tmp_path_factory):
     """All experiments with some tasks not run, and a failed run with markup in its name."""
     out, names = tmp_path_factory.mktemp("out"), list(EXPERIMENTS)
-    results = invented(names, Selection(seeds=3), left_out=ENVS[4:])
+    results = invented(names, PAPER._replace(seeds=3), left_out=ENVS[4:])
     failures = {TRAP: TRAP, "Ant-v4__capo__1M__" + "long=" * 60: "x" * 300}
-    write(out, names, Selection(), results, failures, "capo reproduce all " + "--out x " * 40)
+    write(out, names, Results(results, PAPER), failures, "capo reproduce all " + "--out x " * 40)
     return out / "index.html"
 
 
@@ -44,7 +44,8 @@ def test_the_page_fits_and_logs_nothing(browser, page, width):
 def test_pictures_and_links_are_there(browser, page):
     visit(browser, page)
     widths = [int(each.get_attribute("naturalWidth")) for each in find(browser, ".picture img")]
-    assert len(widths) == sum(bool(each.figure) for each in EXPERIMENTS.values())
+    drawn = [each for each in EXPERIMENTS.values() if each.figure and {*each.envs} & {*ENVS[:4]}]
+    assert len(widths) == len(drawn)
     assert min(widths) > 600
     for link in find(browser, ".contents a"):
         target = link.get_attribute("href").partition("#")[2]

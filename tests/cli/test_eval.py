@@ -6,49 +6,28 @@ import sys
 import gymnasium as gym
 import pytest
 
-from capo import Model
 from capo.cli.main import main
-from capo.runs.folder import MODEL_EMA
-from support.commands import TINY, capo
-from support.equality import same
+from support.commands import TINY
 
 pytestmark = pytest.mark.xdist_group("cli")  # one process, so that `finished` trains once
 
 
-def test_eval_agrees_with_the_training_run(finished):
+def said(capsys, *words):
+    """What a command prints, in this process."""
+    capsys.readouterr()
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def test_eval_agrees_with_the_training_run(finished, capsys, monkeypatch):
+    """The run was trained in a process of its own."""
     folder, _ = finished
+    monkeypatch.chdir(folder)
     trained = json.loads((folder / "run" / "eval.json").read_text())
-    done = capo("eval", "run", "--json", cwd=folder)
-    found = json.loads(done.stdout)
-    assert found["returns"] == trained["returns"]
-    text = capo("eval", "run/model.safetensors", "--episodes", "1", cwd=folder).stdout
+    assert json.loads(said(capsys, "eval", "run", "--json"))["returns"] == trained["returns"]
+    text = said(capsys, "eval", "run/model.safetensors", "--episodes", "1")
     assert text.startswith("CartPole-v1, capo: return ")
     assert "over 1 episode, length" in text
-
-
-def test_the_average_is_saved_and_evaluated_beside_the_last_policy(tmp_path):
-    words = ["CartPole-v1", "--algo", "ppo", *TINY, "--ema", "0.5", "--run-dir", "run"]
-    trained = capo("train", *words, "--eval-episodes", "3", cwd=tmp_path)
-    assert "\nevaluation of the average: return " in trained.stdout, trained.stderr
-    run = tmp_path / "run"
-    last, average = (Model.load(run / name) for name in ("model.safetensors", MODEL_EMA))
-    assert not same(last.policy, average.policy)
-    assert same((last.critic, last.obs_stats), (average.critic, average.obs_stats))
-    done = capo("eval", "run", "--ema", "--episodes", "3", "--json", cwd=tmp_path)
-    expected = json.loads((run / "eval-ema.json").read_text())["returns"]
-    assert json.loads(done.stdout)["returns"] == expected
-    text = capo("eval", "run", "--ema", "--episodes", "1", cwd=tmp_path).stdout
-    assert text.startswith("CartPole-v1, ppo, average over generations: return ")
-
-
-def test_a_run_without_an_average_has_none_to_evaluate(finished, capsys):
-    run = finished[0] / "run"
-    assert main(["eval", str(run), "--ema"]) == 2
-    said = f"capo: {run} holds no {MODEL_EMA}; was it trained with --ema?\n"
-    assert capsys.readouterr().err == said
-    file = run / "model.safetensors"
-    assert main(["eval", str(file), "--ema"]) == 2
-    assert capsys.readouterr().err == f"capo: {file} is a file; --ema needs a run folder\n"
 
 
 OWN_TASK = """
@@ -95,3 +74,39 @@ def test_a_stable_baselines3_model_needs_trust(tmp_path, capsys):
     assert main(["diagnose", str(trap), "--trust"]) == 2
     assert "does not name its environment; add --env" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [trap]
+
+
+def test_several_runs_and_checkpoints_are_a_table(finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    saved = sorted(str(path) for path in finished[0].glob("run/checkpoints/0*"))
+    first, *_, last = [path[len(str(finished[0])) + 1 :] for path in saved]
+    head, *lines = said(capsys, "eval", "run", first, last, "--episodes", "3").splitlines()
+    assert head.split() == ["run", "task", "method", "seed", "return", "length"]
+    assert [line.split()[:4] for line in lines] == [
+        [name, "CartPole-v1", "capo", "3"] for name in ("run", first, last)
+    ]
+    listed = json.loads(said(capsys, "eval", "run", first, last, "--json"))
+    assert [each["run"] for each in listed] == ["run", first, last]
+    assert listed[0]["returns"] == listed[2]["returns"] != listed[1]["returns"]
+    assert main(["eval"]) == 2
+    assert "name a run folder or a model file" in capsys.readouterr().err
+
+
+def test_actions_are_sampled_and_episodes_cut_if_asked(finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    mode, drawn, cut = (
+        json.loads(said(capsys, "eval", "run", "--json", *more))
+        for more in ((), ("--stochastic",), ("--max-steps", "5"))
+    )
+    assert mode["returns"] != drawn["returns"]
+    assert (mode["cut"], cut["cut"], cut["lengths"]) == (0, 20, [5] * 20)
+
+
+def test_the_best_policy_is_one_that_was_kept(finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    assert main(["eval", "run", "--best"]) == 2
+    assert "holds no best.safetensors; a run with --eval-every" in capsys.readouterr().err
+    words = ["train", "CartPole-v1", "--algo", "ppo", *TINY, "--run-dir", "watched"]
+    assert main([*words, "--eval-every", "128", "--eval-episodes", "2"]) == 0
+    assert "evaluated " in capsys.readouterr().out
+    assert "over 5 episodes" in said(capsys, "eval", "watched", "--best", "--episodes", "5")

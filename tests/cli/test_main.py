@@ -95,7 +95,7 @@ def test_bad_input_in_a_terminal_is_one_line(tmp_path):
     os.close(ours)
     assert done.returncode == 2
     assert said.splitlines() == [
-        "capo: 8 envs × 512 steps = 4096 samples do not divide into 30 minibatches; try 32"
+        "capo: 8 envs × 128 steps = 1024 samples do not divide into 30 minibatches; try 32"
     ]
 
 

@@ -125,7 +125,7 @@ def test_an_earlier_comparison_is_replaced_and_nothing_else(runs, capsys):
     assert main(["compare", "runs"]) == 0
     capsys.readouterr()
     for out, why in (
-        ("runs", "is no earlier comparison"),
+        ("runs", "has files that are not of capo compare"),
         ("runs/CartPole-v1-ppo-1/eval.json", "not a"),
     ):
         before = sorted(runs.rglob("*"))

@@ -33,8 +33,8 @@ def test_runs_with_different_settings_are_not_pooled(tmp_path):
     assert labels(tmp_path) == [
         ("Acrobot-v1", "capo (experts=8, hidden=64,64)"),
         ("CartPole-v1", "ppo"),
-        ("CartPole-v1", "capo (experts=4, hidden=64,64)"),
         ("CartPole-v1", "capo (experts=8, hidden=32,16)"),
+        ("CartPole-v1", "capo (experts=4, hidden=64,64)"),
     ]
 
 
@@ -54,7 +54,7 @@ def test_a_preset_is_named_instead_of_its_settings(tmp_path):
         "ppo (preset=paper)",
     ]
     make_run(tmp_path / "c", seed=3, preset="paper", truncation="bootstrap")
-    assert ("CartPole-v1", "ppo (preset=paper, distill_init=incumbent, truncation=terminate)") in (
+    assert ("CartPole-v1", "ppo (preset=paper, truncation=terminate, distill_init=incumbent)") in (
         labels(tmp_path)
     )
 
@@ -81,12 +81,12 @@ def test_a_repeated_seed_counts_once(tmp_path):
 
 
 def test_notes_name_everything_that_limits_the_comparison(tmp_path):
-    make_run(tmp_path / "a", num_steps=128, experts=2)
+    make_run(tmp_path / "a", num_steps=512, experts=2)
     make_run(tmp_path / "b", algo="capo", manifest={"status": "interrupted"})
     make_run(tmp_path / "c", algo="capo", seed=2, returns=())
     assert notes(tmp_path)[:3] == [
         "CartPole-v1, capo: seed 1 is interrupted at 8.19k of 1M steps",
-        "CartPole-v1: num_steps differs: ppo 128, capo 512",
+        "CartPole-v1: num_steps differs: ppo 512, capo 128",
         "CartPole-v1, capo: seed 2 has no return yet and is ignored",
     ]
 

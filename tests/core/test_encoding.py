@@ -10,7 +10,7 @@ from capo.core.encoding import Encoder, lead_of, mismatch
 from capo.core.nesting import leaves, nest, stack
 from capo.envs.adapters import EncodedEnv
 from capo.methods import settle
-from capo.model import blank_model
+from support.policies import blank_model
 from support.probes import Probe, small, vector
 
 FLAT = [
@@ -68,7 +68,11 @@ def test_batch_dimensions_are_found_from_the_shape(space):
 @pytest.mark.parametrize(
     ("space", "obs", "message"),
     [
-        (FLAT[0], np.zeros(4), r"an observation has shape \(3,\), not \(4,\); several at once"),
+        (
+            FLAT[0],
+            np.zeros(4),
+            r"an observation has shape \(3,\), not \(4,\); several observations",
+        ),
         (FLAT[0], np.zeros((2, 2, 3)), r"shape \(3,\), not \(2, 2, 3\)"),
         (FLAT[6], np.zeros(5), r"has the parts \['a', 'z'\], this is ndarray"),
         (FLAT[6], {"a": 1}, r"has the parts \['a', 'z'\], not \['a'\]"),

@@ -11,11 +11,11 @@ from capo.core.advantages import gae_lambdas
 from capo.core.experts import permutations, shares, train_experts
 from capo.core.families import Categorical, DiagGaussian
 from capo.core.optimizer import optimizer
-from capo.core.ppo import Share, ppo_update
+from capo.core.ppo import Rates, Share, ppo_update
 from capo.core.trpo import trpo_update
 from capo.methods import settle
 from support.policies import BATCH_SIZE as N
-from support.policies import random_batch
+from support.policies import plain_rates, random_batch
 from support.probes import but_slow, small
 
 
@@ -53,18 +53,6 @@ def test_the_first_expert_does_not_depend_on_how_many_there_are():
     np.testing.assert_array_equal(one.indices[0], four.indices[0])
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
-def test_subsets_hold_every_sample_equally_often(width):
-    config = small(diversity="subset", experts=width)
-    share = make_shares(width, config)
-    assert share.indices.shape == (width, 4, 4, 16), "as many steps of the same size"
-    members = [set(np.asarray(share.indices[k]).ravel().tolist()) for k in range(width)]
-    taken = -(-width // 2)
-    assert {len(m) for m in members} == {N * taken // width}
-    holders = [sum(i in m for m in members) for i in range(N)]
-    assert holders == [taken] * N
-
-
 def test_bootstrap_weights_have_mean_one_and_exponential_spread():
     config = small(diversity="bootstrap", experts=500)
     weights = np.asarray(make_shares(500, config, depth=1).weights)
@@ -95,8 +83,8 @@ def test_sharded_experts_equal_mapped_ones(rule, family):
     opt_state = optimizer(config).init(policy)
 
     def run(devices):
-        call = functools.partial(train_experts, rule, config=config, devices=devices)
-        return jax.jit(call)(policy, opt_state, samples, share, jnp.float32(1e-3))
+        call = jax.jit(functools.partial(train_experts, rule, devices=devices))
+        return call(policy, opt_state, samples, share, plain_rates(1e-3), config.for_policy)
 
     for one, two in zip(jax.tree.leaves(run(1)), jax.tree.leaves(run(2)), strict=True):
         # Two experts in a matrix product round differently from four.
@@ -108,7 +96,7 @@ def one_expert(config, seed=0):
     share = jax.tree.map(lambda x: x[0], make_shares(1, config, seed=seed, advantages=advantages))
     opt_state = optimizer(config).init(policy)
     run = jax.jit(functools.partial(ppo_update, config=config))
-    return policy, samples, run(policy, opt_state, samples, share, jnp.float32(1e-2))
+    return policy, samples, run(policy, opt_state, samples, share, plain_rates(1e-2))
 
 
 def test_target_kl_stops_an_expert():
@@ -139,7 +127,7 @@ def test_one_step_of_ppo_by_hand():
     policy, samples, advantages = random_batch()
     share = Share(jnp.arange(N).reshape(1, 1, N), advantages, jnp.ones(N))
     found = ppo_update(
-        policy, optimizer(config).init(policy), samples, share, jnp.float32(0.01), config
+        policy, optimizer(config).init(policy), samples, share, plain_rates(0.01), config
     )
 
     def loss(p):
@@ -150,3 +138,13 @@ def test_one_step_of_ppo_by_hand():
     slope = jax.grad(loss)(policy)
     expected = policy.log_std - 0.01 * jnp.sign(slope.log_std)
     np.testing.assert_allclose(found.policy.log_std, expected, rtol=1e-4)
+
+
+def test_the_bonus_raises_the_entropy_of_every_sample_alike():
+    """Without advantages the gradient is the bonus alone: Adam's first step in log σ is +lr."""
+    config = settle(small(epochs=1, minibatches=1, max_grad_norm=1e9, adam_eps=1e-12))
+    policy, samples, _ = random_batch()
+    share = Share(jnp.arange(N).reshape(1, 1, N), jnp.zeros(N), jnp.ones(N))
+    rates = Rates(jnp.float32(0.01), jnp.float32(0.5))
+    found = ppo_update(policy, optimizer(config).init(policy), samples, share, rates, config)
+    np.testing.assert_allclose(found.policy.log_std, policy.log_std + 0.01, rtol=1e-4)

@@ -20,7 +20,7 @@ DISCRETE = FAMILIES[1:]
 
 def random_action(family, rng, shape):
     dist = np.zeros((*shape, family.size))
-    return jnp.asarray(family.sample(dist, family.noise(rng, shape)))
+    return jnp.asarray(family.sample(dist, family.draw(rng, shape)))
 
 
 @each_family
@@ -153,7 +153,7 @@ def test_samples_follow_the_distribution(family):
     rng = np.random.default_rng(11)
     dist = np.asarray(0.5 * rng.standard_normal(family.size), np.float32)
     n = 20_000
-    actions = family.sample(np.broadcast_to(dist, (n, family.size)), family.noise(rng, (n,)))
+    actions = family.sample(np.broadcast_to(dist, (n, family.size)), family.draw(rng, (n,)))
     seen = np.asarray(family.sufficient(jnp.asarray(actions)))
     expected = jax.grad(family.log_partition)(family.natural(jnp.asarray(dist)))
     error = 5 * seen.std(axis=0) / np.sqrt(n)
@@ -165,7 +165,7 @@ def test_mode_has_the_highest_probability(family):
     rng = np.random.default_rng(12)
     dist = np.asarray(rng.standard_normal(family.size), np.float32)
     mode = family.log_prob(jnp.asarray(dist), jnp.asarray(family.mode(dist)))
-    noise = family.noise(rng, (200,))
+    noise = family.draw(rng, (200,))
     actions = jnp.asarray(family.sample(np.broadcast_to(dist, (200, family.size)), noise))
     others = jax.vmap(lambda a: family.log_prob(jnp.asarray(dist), a))(actions)
     assert float(mode) >= float(others.max()) - 1e-6

@@ -18,7 +18,7 @@ from capo.core.natural_gradient import TOLERANCE, natural_gradient
 from capo.core.networks import to_host
 from capo.core.ppo import Samples, Share
 from capo.core.trpo import trpo_update
-from support.policies import FAMILIES, every_action, fresh_policy
+from support.policies import FAMILIES, every_action, fresh_policy, plain_rates
 from support.probes import small
 
 VARIANTS = [(family, False) for family in FAMILIES] + [(DiagGaussian(2), True)]
@@ -113,7 +113,7 @@ def situation(family, state_std, updates=1):
     flat, unravel, obs = setup(family, state_std)
     rng = np.random.default_rng(3)
     dist = np.asarray(unravel(flat)(obs))
-    actions = family.sample(dist, family.noise(rng, dist.shape[:-1]))
+    actions = family.sample(dist, family.draw(rng, dist.shape[:-1]))
     deltas = 0.05 * rng.standard_normal((updates, flat.size))
     after = [to_host(unravel(flat + delta)) for delta in deltas]
     data = Experience(np.asarray(obs), actions, rng.standard_normal(len(obs)))
@@ -246,7 +246,7 @@ def test_trpo_follows_the_natural_gradient():
     order = jnp.zeros((1, 1, 1), jnp.int32)
     share = Share(order, jnp.asarray(data.advantages, np.float32), jnp.ones(len(obs)))
     update = jax.jit(trpo_update, static_argnums=5)
-    expert = update(before, None, samples, share, jnp.float32(0), config)
+    expert = update(before, None, samples, share, plain_rates(), config)
     gains = (data.advantages - data.advantages.mean()) / data.advantages.std()
     data = data._replace(advantages=gains)
     found = decompose(family, before, to_host(expert.policy), data, damping=1e-5)

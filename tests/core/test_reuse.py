@@ -1,13 +1,12 @@
 """Learning from earlier batches: V-trace, importance weights and the clipped objective."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from capo.core.advantages import gae
+from capo.core.batch import Batch
 from capo.core.experts import shares
 from capo.core.families import DiagGaussian
 from capo.core.ppo import Minibatch, Samples, Share, minibatches, policy_loss
@@ -25,8 +24,11 @@ from support.probes import small
 GAMMA, LAMBDA = 0.9, 0.8
 
 
-class Rewards(NamedTuple):
-    rewards: np.ndarray
+def of(rewards):
+    """A batch of one environment with these rewards."""
+    rewards = np.float32(rewards).reshape(-1, 1)
+    obs, no = np.zeros((*rewards.shape, 1), np.float32), np.zeros(rewards.shape, bool)
+    return Batch(obs, obs, obs, rewards, no, no)
 
 
 def test_traces_give_the_advantages_of_vtrace():
@@ -54,10 +56,10 @@ def test_traces_give_the_advantages_of_vtrace():
 
 
 def test_the_past_holds_the_latest_batches_first():
-    past = init_past(Rewards(np.zeros((1, 1), np.float32)), 2)
+    past = init_past(of([0]), 2)
     seen = []
     for number in (1.0, 2.0, 3.0, 4.0):
-        batches = with_newest(past, Rewards(np.full((1, 1), number, np.float32)))
+        batches = with_newest(past, of([number]))
         log_prob = jnp.full((3, 1, 1), -number)
         _, behaviour = importance_weights(past, log_prob)
         seen.append((batches.rewards.ravel().tolist(), behaviour.ravel().tolist()))
@@ -71,7 +73,7 @@ def test_the_past_holds_the_latest_batches_first():
 
 
 def test_importance_is_the_ratio_of_the_policies():
-    past = init_past(Rewards(np.zeros((2, 1), np.float32)), 1)
+    past = init_past(of([0, 0]), 1)
     past = past._replace(log_prob=jnp.array([[[-1.0], [-9.0]]]), stored=jnp.int32(3))
     weights, _ = importance_weights(past, jnp.array([[[-5.0], [-6.0]], [[-1.5], [-2.0]]]))
     np.testing.assert_allclose(weights.ravel(), [1, 1, np.exp(-0.5), MAX_IMPORTANCE], rtol=1e-6)
@@ -95,7 +97,7 @@ def test_the_ratio_is_clipped_around_the_incumbents():
     share = Share(jnp.arange(n).reshape(1, 1, -1), advantages, importance)
     batch = jax.tree.map(lambda x: x[0], minibatches(pool, share, share.indices[0], config))
     assert isinstance(batch, Minibatch)
-    loss, info = policy_loss(policy, samples.obs, batch, config)
+    loss, info = policy_loss(policy, samples.obs, batch, jnp.float32(0), config)
     now = policy.family.log_prob(policy(samples.obs), samples.actions)
     ratio = np.exp(now - incumbent) * importance
     clipped = np.clip(ratio, importance - 0.2, importance + 0.2)

@@ -12,7 +12,7 @@ from capo.core.fisher import fisher_operator
 from capo.core.ppo import Share
 from capo.core.trpo import trpo_update
 from capo.methods import settle
-from support.policies import BATCH_SIZE, FAMILIES, random_batch
+from support.policies import BATCH_SIZE, FAMILIES, plain_rates, random_batch
 from support.probes import but_slow, small
 
 
@@ -22,7 +22,7 @@ def step(family, delta, advantages=None, **changes):
     advantages = random if advantages is None else advantages
     share = Share(jnp.zeros((1, 1, 1), jnp.int32), advantages, jnp.ones(BATCH_SIZE))
     run = jax.jit(functools.partial(trpo_update, config=config))
-    return policy, samples, advantages, run(policy, (), samples, share, jnp.float32(0))
+    return policy, samples, advantages, run(policy, (), samples, share, plain_rates())
 
 
 each_family = pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from capo import Config, generations
 from capo.core import consensus
-from capo.core.consensus import PENALTY, theorem, tree_pick
+from capo.core.consensus import PENALTY, theorem_metrics, tree_pick
 from capo.core.families import DiagGaussian
 from capo.core.fisher import Experience, Geometry
 from capo.core.natural_gradient import TOLERANCE
@@ -20,7 +20,7 @@ from support.probes import Target, small, vector
 def test_which_generations_are_diagnosed():
     def of(generations, every=None):
         return sorted(
-            diagnosed_generations(Config("x", total_steps=4096 * generations, diagnostics=every))
+            diagnosed_generations(Config("x", total_steps=1024 * generations, diagnostics=every))
         )
 
     assert of(244) == [0, 24, 48, 73, 97, 122, 146, 170, 195, 219, 243]
@@ -51,7 +51,7 @@ def situation(family, width=4, distinct=True):
     rng = np.random.default_rng(0)
     obs = np.asarray(OBS)
     dist = incumbent(obs)
-    actions = family.sample(dist, family.noise(rng, dist.shape[:-1]))
+    actions = family.sample(dist, family.draw(rng, dist.shape[:-1]))
     data = Experience(obs, actions, rng.standard_normal(len(obs)))
     return incumbent, experts, data
 
@@ -113,7 +113,7 @@ def test_for_small_updates_the_splits_in_natural_and_network_parameters_agree():
 
 def theorem_of(family, incumbent, experts, network, data):
     gains = jnp.asarray(data.advantages, float)
-    compiled = jax.jit(theorem, static_argnums=(0, 6))
+    compiled = jax.jit(theorem_metrics, static_argnums=(0, 6))
     return compiled(family, incumbent, experts, network, jnp.asarray(data.actions), gains, 0.02)
 
 
@@ -159,7 +159,7 @@ def test_rounding_errors_are_not_counted_as_violations(scale):
     experts = shared + jnp.asarray(scale * rng.standard_normal((4, 512, 6)), jnp.float32)
     actions = jnp.asarray(start[:, :3] + np.exp(-2) * rng.standard_normal((512, 3)), jnp.float32)
     gains = jnp.asarray(rng.standard_normal(512), jnp.float32)
-    found = theorem(family, start, experts, experts[0], actions, gains, 0.02)
+    found = theorem_metrics(family, start, experts, experts[0], actions, gains, 0.02)
     assert found["consensus/q_violations"] == 0
 
 

@@ -80,12 +80,23 @@ def test_a_study_has_all_measures_at_each_depth(found):
     json.dumps(out)
 
 
+def test_updates_on_different_batches_share_less_waste(found):
+    out = study(found, depth=3)
+    apart = out["apart"]
+    assert apart["rho_waste"] < out["depths"][1]["rho_waste"]
+    # Two batches: the average keeps 1/2 + ρ/2, exactly so for wastes of equal size.
+    np.testing.assert_allclose(apart["waste_ratio"], (1 + apart["rho_waste"]) / 2, atol=0.1)
+    np.testing.assert_allclose(apart["predicted"], 1 / 4 + 3 / 4 * apart["rho_waste"])
+    assert study(found[:1], depth=3)["apart"] == {}
+
+
 def test_the_table_has_returns_where_they_are_known(found):
     text = table(study(found, depth=3), {3: 123.4})
     lines = text.splitlines()
     assert lines[0].split()[:5] == ["E", "return", "signal", "waste", "total"]
     assert [line.split()[:2] for line in lines[1:4]] == [["1", "–"], ["3", "123"], ["4", "–"]]
     assert "2 batches × 4 shuffles" in text
+    assert "between shuffles of a batch" in text
     assert "residual" in lines[-1]
 
 

@@ -143,13 +143,6 @@ def test_making_an_environment_imports_no_module(tmp_path, monkeypatch):
         env_source("strangers_tasks:CartPole-v1")
 
 
-def test_installed_packages_register_their_environments():
-    """By the entry points `gymnasium.envs`, as MinAtar does."""
-    pytest.importorskip("minatar")
-    env = make("MinAtar/Breakout-v1", 1, 0)
-    assert env.observation_space.shape == (10, 10, 4)
-
-
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [("Hoper-v4", "Hopper-v4"), ("halfcheetah-v4", "HalfCheetah-v4"), ("CartPole-v7", "CartPole")],

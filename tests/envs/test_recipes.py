@@ -74,5 +74,5 @@ def test_the_classes_take_workers_for_an_id_only():
     with pytest.raises(UsageError, match="so env must be an id"):
         PPO("MlpPolicy", lambda: gym.make("CartPole-v1"), workers=1)
     model = PPO("MlpPolicy", "CartPole-v1", workers=1, backend="gymnasium", num_envs=2)
-    assert isinstance(model._open(), ProcessEnv)
+    assert isinstance(model._learner.env, ProcessEnv)
     assert len(model.evaluate(episodes=2).returns) == 2

@@ -13,10 +13,11 @@ import pytest
 from capo.cli.main import main
 from capo.errors import UsageError
 from capo.evaluation import evaluate
-from capo.export.play import _scaled, record, watch
+from capo.export.play import _scaled, play_episodes, watch
 from capo.export.video import save_video
-from capo.model import Model, blank_model
+from capo.model import Model
 from support.gifs import read_gif
+from support.policies import blank_model
 from support.probes import Probe, small
 
 FPS = 20
@@ -100,20 +101,22 @@ def run(tmp_path) -> Path:
 @pytest.mark.parametrize("frames", [1, 3])
 def test_the_episodes_are_those_of_the_evaluation(frames):
     model = decided("Stage-v0", frame_stack=frames)
-    found = record(model, episodes=4, seed=7).episodes
+    found = play_episodes(model, episodes=4, seed=7).episodes
     wanted = evaluate(model, episodes=4, seed=7)
-    assert sorted(zip(*found, strict=True)) == sorted(zip(*wanted, strict=True))
+    assert sorted(zip(found.returns, found.lengths, strict=True)) == sorted(
+        zip(wanted.returns, wanted.lengths, strict=True)
+    )
     assert len(set(found.lengths)) > 1
-    assert record(model).episodes == evaluate(model, episodes=1)
+    assert play_episodes(model).episodes == evaluate(model, episodes=1)
 
 
 def test_every_step_is_a_frame_and_the_last_one_too():
     model = decided("Stage-v0")
-    whole = record(model, seed=1)
+    whole = play_episodes(model, seed=1)
     (length,) = whole.episodes.lengths
     assert whole.fps == FPS
     assert [int((frame[15, :, 0] > 0).sum()) for frame in whole.frames] == [*range(1, length + 2)]
-    thin = record(model, seed=1, fps=7)
+    thin = play_episodes(model, seed=1, fps=7)
     assert thin.fps == pytest.approx(FPS / 3)
     shown = [int((frame[15, :, 0] > 0).sum()) - 1 for frame in thin.frames]
     assert shown == sorted({*range(0, length, 3), length})
@@ -121,28 +124,28 @@ def test_every_step_is_a_frame_and_the_last_one_too():
 
 
 def test_max_steps_ends_an_episode():
-    found = record(decided("Stage-v0"), episodes=2, max_steps=5)
+    found = play_episodes(decided("Stage-v0"), episodes=2, max_steps=5)
     assert found.episodes.lengths == [5, 5]
     assert len(found.frames) == 12
 
 
 def test_drawn_actions_are_those_of_the_seed():
     model = untrained("Stage-v0")
-    first, again, other = (record(model, 3, seed, deterministic=False) for seed in (1, 1, 2))
+    first, again, other = (play_episodes(model, 3, seed, deterministic=False) for seed in (1, 1, 2))
     assert first.episodes == again.episodes
-    assert first.episodes.returns != record(model, 3, 1).episodes.returns
+    assert first.episodes.returns != play_episodes(model, 3, 1).episodes.returns
     assert first.episodes.returns != other.episodes.returns
 
 
 def test_wide_frames_are_scaled_and_narrow_ones_are_not():
     model = decided("Stage-v0")
-    assert record(model, max_steps=1, width=40).frames[0].shape == (15, 40, 3)
-    assert record(model, max_steps=1, width=200).frames[0].shape == (30, 80, 3)
+    assert play_episodes(model, max_steps=1, width=40).frames[0].shape == (15, 40, 3)
+    assert play_episodes(model, max_steps=1, width=200).frames[0].shape == (30, 80, 3)
 
 
 def test_play_records_where_there_is_no_display(run, capsys):
     assert main(["play", str(run), "--episodes", "2", "--seed", "3"]) == 0
-    episodes = record(decided("Stage-v0"), 2, 3).episodes
+    episodes = play_episodes(decided("Stage-v0"), 2, 3).episodes
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         f"Stage-v0, ppo, episode {i + 1}: return {episodes.returns[i]:.1f}, "
@@ -159,7 +162,7 @@ def test_play_records_where_there_is_no_display(run, capsys):
 def test_hopper_is_rendered_without_a_display(tmp_path):
     model = untrained("Hopper-v4")
     try:
-        found = record(model, seed=0, max_steps=15, fps=25, width=120)
+        found = play_episodes(model, seed=0, max_steps=15, fps=25, width=120)
     except UsageError as error:
         pytest.skip(str(error))
     assert os.environ["MUJOCO_GL"] == "egl"
@@ -199,7 +202,7 @@ def test_cartpole_is_shown_and_its_window_can_be_closed(monkeypatch):
     monkeypatch.setenv("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     pygame = pytest.importorskip("pygame", reason="the extra `play` installs it")
     model = untrained("CartPole-v1")
-    found = record(model, max_steps=3)
+    found = play_episodes(model, max_steps=3)
     assert (found.fps, len(found.frames)) == (50, 4)
     assert np.mean(found.frames[0] < 128) > 0.005
     assert np.any(found.frames[0] != found.frames[-1])
@@ -236,12 +239,12 @@ def test_an_unwritable_recording_is_refused_before_playing(
 
 def test_a_task_that_cannot_be_rendered_says_why(run, monkeypatch):
     with pytest.raises(UsageError, match="Unseen-v0 has no render mode rgb_array, it has ansi"):
-        record(untrained("Unseen-v0"))
+        play_episodes(untrained("Unseen-v0"))
     with pytest.raises(UsageError, match="no render mode human, it has rgb_array; add --out"):
         watch(untrained("Stage-v0"))
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UsageError, match=r"pygame is not installed, run .*classic-control"):
-        record(untrained("CartPole-v1"))
+        play_episodes(untrained("CartPole-v1"))
     monkeypatch.setenv("DISPLAY", ":0")
     assert main(["play", str(run), "--width", "100"]) == 2
 

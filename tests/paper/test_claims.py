@@ -4,11 +4,8 @@ import pytest
 
 from capo.paper.checks import Quantity, make_check
 from capo.paper.claims import CLAIMS, claims_of
-from capo.paper.design import Variant
 from capo.paper.experiments import EXPERIMENTS
-from capo.paper.measures import RETURN
-from capo.paper.selection import Selection, planned_run
-from capo.paper.tasks import ANT, CHEETAH, HOPPER, HUMANOID, WALKER
+from capo.paper.tasks import ANT, CHEETAH, HOPPER, HUMANOID, PAPER, WALKER, of_tier
 from capo.paper.verdicts import (
     FAILS,
     HOLDS,
@@ -16,14 +13,18 @@ from capo.paper.verdicts import (
     WORDS,
     above,
 )
+from capo.sweeps.design import Variant
+from capo.sweeps.measures import RETURN
+from capo.sweeps.results import Results
+from capo.sweeps.selection import planned_run
 from support.paper_runs import add, add_pair, depth_runs, invented, summary
 
-FULL, TWO = Selection(), Selection(seeds=2)
+FULL, TWO = PAPER, PAPER._replace(seeds=2)
 BY_NAME = {claim.name: claim for claim in CLAIMS if "over the run" not in claim.statement}
 
 
 def judge(name, results, selection=FULL):
-    return BY_NAME[name].check(selection, results)
+    return BY_NAME[name].check(Results(results, selection))
 
 
 def test_capo_over_ppo_is_judged_task_by_task():
@@ -148,7 +149,7 @@ def test_violations_of_theorem_1_are_counted():
 
 
 def test_other_sizes_are_judged_but_mixed_lengths_are_not():
-    small = Selection.of_tier("smoke")
+    small = of_tier("smoke")
     results = {}
     for algo, scores in (("ppo", [2, 3]), ("ppo-kx", [20, 21])):
         add(results, CHEETAH, Variant(algo), scores, selection=small)
@@ -157,7 +158,7 @@ def test_other_sizes_are_judged_but_mixed_lengths_are_not():
     assert found.numbers.startswith("other sizes; ppo 2 ± 0 (2), ppo-kx 20 ± 0 (2)")
     assert judge("PPO over PPO-K× on HalfCheetah", results).word == "not run"
     results = add({}, CHEETAH, Variant("ppo"), [1, 2])
-    add(results, CHEETAH, Variant("capo"), [100, 101], selection=Selection(steps=200_000))
+    add(results, CHEETAH, Variant("capo"), [100, 101], selection=PAPER._replace(steps=200_000))
     found = judge("CAPO over PPO on HalfCheetah", results)
     assert found == (UNDECIDED, "runs of 200k and 1M steps cannot be compared")
 
@@ -167,7 +168,7 @@ def test_the_numbers_state_another_length():
     assert whole.numbers.startswith("capo 500 (1), ppo 400 (1); one seed")
     results = {}
     for algo in ("capo", "ppo"):
-        add(results, HUMANOID, Variant(algo), [500], selection=Selection(steps=1_000_000))
+        add(results, HUMANOID, Variant(algo), [500], selection=PAPER._replace(steps=1_000_000))
     found = judge("CAPO over PPO on Humanoid", results)
     assert found.word == UNDECIDED
     assert found.numbers.startswith("1M steps, paper 4M; capo 500 (1), ppo 500 (1); one seed")
@@ -176,8 +177,8 @@ def test_the_numbers_state_another_length():
 def test_every_claim_has_a_verdict_with_and_without_runs():
     names = list(EXPERIMENTS)
     results = invented(names, TWO)
-    assert {claim.check(TWO, {}).word for claim in CLAIMS} == {"not run"}
-    found = [claim.check(TWO, results) for claim in CLAIMS]
+    assert {claim.check(Results({}, TWO)).word for claim in CLAIMS} == {"not run"}
+    found = [claim.check(Results(results, TWO)) for claim in CLAIMS]
     assert {verdict.word for verdict in found} <= set(WORDS) - {"not run"}
     assert all(verdict.numbers and "nan" not in verdict.numbers for verdict in found)
     assert sum(len(claims) for claims in claims_of(names).values()) == len(CLAIMS)
@@ -190,5 +191,5 @@ def test_a_task_outside_the_selection_is_not_judged():
     results = add_pair({}, CHEETAH, [2000, 2010], [1000, 1010])
     parts = [Quantity(algo, Variant(algo), RETURN) for algo in ("capo", "ppo")]
     rule = make_check("main", CHEETAH, parts, above)
-    assert rule(FULL, results).word == HOLDS
-    assert rule(Selection(envs=(HOPPER,)), results).word == "not run"
+    assert rule(Results(results, FULL)).word == HOLDS
+    assert rule(Results(results, PAPER._replace(envs=(HOPPER,)))).word == "not run"

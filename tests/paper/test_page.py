@@ -8,24 +8,23 @@ from html import unescape
 import pytest
 
 from capo.paper.contradictions import CONTRADICTIONS
-from capo.paper.design import Variant
 from capo.paper.experiments import EXPERIMENTS
 from capo.paper.page import index_page, origins, write
 from capo.paper.reports import build_reports
-from capo.paper.selection import Selection
-from capo.paper.store import MARK
-from capo.paper.tasks import ENVS, HOPPER, HUMANOID
+from capo.paper.tasks import ENVS, HOPPER, HUMANOID, PAPER, of_tier
+from capo.sweeps.design import Variant
+from capo.sweeps.results import Results
 from support.paper_runs import add, add_pair, invented
 
-FULL, TWO = Selection(), Selection(seeds=2)
+FULL, TWO = PAPER, PAPER._replace(seeds=2)
 SHOWN = ["main", "curves", "depth", "fisher-epochs", "wall-clock", "carry", "attribution"]
 TRAP = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 
 
 def made_page(names, selection, results=None, failures=None, command="capo"):
     results = results or {}
-    shown = build_reports(names, selection, results)
-    return index_page(names, shown, selection, results, failures or {}, command).decode()
+    shown = build_reports(names, Results(results, selection))
+    return index_page(names, shown, Results(results, selection), failures or {}, command).decode()
 
 
 one_worker = pytest.mark.xdist_group("paper-page")
@@ -42,7 +41,7 @@ def made():
 
 @one_worker
 def test_the_page_is_self_contained_and_escapes_names(made):
-    assert MARK in made.encode()[:1000]
+    assert '<meta name="generator" content="capo reproduce">' in made[:1000]
     assert TRAP not in made
     assert unescape(made).count(TRAP) >= 5
     assert not re.search(r"<script|<iframe|<object|<link(?! rel=\"icon\" href=\"data:,\")", made)
@@ -87,14 +86,14 @@ def test_a_page_without_runs_keeps_the_given_order():
     assert "failed" not in found
     assert "data:image" not in found
     assert '<p class="lead">0 of 336 runs; the paper&#39;s steps' in found
-    trial = made_page(["main"], Selection.of_tier("smoke"))
-    assert "2.56k steps each; 1 seed; preset default; sizes different" in trial
+    trial = made_page(["main"], of_tier("smoke"))
+    assert "2.56k steps each; 1 seed; preset corrected; sizes different" in trial
 
 
 def test_cells_and_names_of_rows_on_the_page():
     """A reason why two numbers cannot be compared is shown with and without a number beside it."""
     found = add_pair({}, HOPPER, [1100, 3300], [1000, 3000])
-    add(found, HUMANOID, Variant("ppo"), [500], Selection(steps=1_000_000))
+    add(found, HUMANOID, Variant("ppo"), [500], PAPER._replace(steps=1_000_000))
     shown = re.sub(r">\s+<", "><", made_page(["main", "curves"], FULL, found))
     assert '<td class="name"><code>capo</code> − <code>ppo</code></td>' in shown
     assert '<td class="number agrees"><span class="ours">200 ± 100 (2)</span>' in shown
@@ -120,7 +119,7 @@ def test_origins_name_all_versions_and_the_first_and_last_day():
 def test_files_are_written_for_each_experiment(tmp_path):
     results = invented(["depth", "width"], TWO)
     out = tmp_path / "deep" / "out"
-    write(out, ["depth", "width", "curves"], TWO, results, {}, "capo reproduce depth")
+    write(out, ["depth", "width", "curves"], Results(results, TWO), {}, "capo reproduce depth")
     names = {path.name for path in out.iterdir()}
     # PPO at ten epochs has a learning curve as well.
     assert names == {

@@ -4,8 +4,6 @@ import math
 
 import pytest
 
-from capo.paper.design import Published
-from capo.paper.tables import Entry
 from capo.paper.verdicts import (
     FAILS,
     HOLDS,
@@ -20,6 +18,8 @@ from capo.paper.verdicts import (
     small_spread,
     smaller_spread,
 )
+from capo.sweeps.design import Published
+from capo.sweeps.tables import Entry
 
 
 def entry(mean, error, published=None):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
 
 import gymnasium as gym
@@ -19,8 +20,8 @@ from capo.core.normalize import RunningStats  # noqa: E402
 from capo.errors import UsageError  # noqa: E402
 from capo.export import onnx_graph  # noqa: E402
 from capo.export.onnx import OBSERVATIONS, TOLERANCE, export_onnx  # noqa: E402
-from capo.model import blank_model  # noqa: E402
 from capo.storage.spaces import space_from_json  # noqa: E402
+from support.policies import blank_model  # noqa: E402
 from support.probes import small  # noqa: E402
 
 FLAT = gym.spaces.Box(-np.inf, np.inf, (5,), np.float64)
@@ -89,6 +90,14 @@ def agrees(model, file, obs):
     if found["action"].dtype == np.float32:
         return np.allclose(found["action"], wanted, atol=TOLERANCE)
     return found["action"].dtype == wanted.dtype and np.array_equal(found["action"], wanted)
+
+
+def test_onnxruntime_is_needed_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.chdir(tmp_path)
+    blank_model(small(), FLAT, CHOICE).save("model.safetensors")
+    assert main(["export", "model.safetensors", "--onnx", "policy.onnx"]) == 2
+    assert "pip install 'capo-rl[onnx]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

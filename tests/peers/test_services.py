@@ -18,9 +18,10 @@ BROKEN = """
 import sys
 from pathlib import Path
 from capo import Config
-from capo.runs.folder import Recording, RunFolder
-recording = Recording(track=sys.argv[1], project="trial")
-run = RunFolder(Path("run"), Config("CartPole-v1"), "none", recording)
+from capo.runs.folder import RunFolder
+from capo.runs.options import Options
+options = Options(track=sys.argv[1], track_project="trial")
+run = RunFolder(Path("run"), Config("CartPole-v1"), "none", options)
 run.log({"steps": 128.0, "seconds": 1.0, "return": 3.0, "kl": 0.1, "warmup": 0.0})
 run.finish("failed", None)
 """

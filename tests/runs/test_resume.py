@@ -16,7 +16,8 @@ from capo.envs.gymnasium import GymnasiumEnv
 from capo.errors import UsageError
 from capo.rollout import RESTART_STEPS
 from capo.runs.checkpoint import FOLDER, load, load_newest
-from capo.runs.folder import MODEL_EMA, Recording, RunFolder
+from capo.runs.folder import RunFolder
+from capo.runs.options import Options
 from capo.runs.resume import clear, newest_run, reopen, restore, without_checkpoint
 from capo.train import generations
 from support.equality import assert_same_generation
@@ -58,10 +59,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one(algo, backend, cut, base, tm
 
 
 SWITCHES = [
-    {"outer_momentum": 0.5, "outer_lr": 0.7, "delta_schedule": "linear"},
-    {"adaptive_lr": 1e-4, "schedule": "trapezoid", "carry": "counter"},
-    {"ema": 0.9, "critic_experts": 2},
-    {"diversity": "batches", "experts": 2},
+    {"outer_lr": 0.7, "adaptive_lr": 1e-4, "schedule": "trapezoid", "carry": "counter"},
+    {"diversity": "batches", "experts": 2, "critic_batches": "all", "deviation": "newest"},
+    {"action_noise": 0.5, "entropy_coef": 0.003, "entropy_fall": 0.5, "advantage_floor": 0.1},
 ]
 ALL_SWITCHES = dict(pair for each in SWITCHES for pair in each.items())
 
@@ -120,16 +120,12 @@ def test_changes_are_listed_and_refused(run):
     assert json.loads((run / "config.json").read_text())["gamma"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("switch", "off", "on"), [("ema", 0.0, 0.5), ("outer_momentum", 0.0, 0.5), ("reuse", 1, 3)]
-)
-def test_a_switch_with_a_state_can_be_turned_on_and_off(switch, off, on, tmp_path):
+def test_reuse_can_be_turned_on_and_off(tmp_path):
     config, run = config_of("ppo", backend="gymnasium"), tmp_path / "run"
     play(config, run, until=2)
-    for until, value in ((4, on), (6, off), (8, on)):
-        config = config.replace(**{switch: value})
+    for until, batches in ((4, 3), (6, 1), (8, 3)):
+        config = config.replace(reuse=batches)
         play(config, run, start=reopen(run, config, True, None), until=until)
-        assert (run / MODEL_EMA).exists() == (config.ema > 0)
     assert load_newest(run).step.number == 7
 
 
@@ -141,7 +137,7 @@ def test_a_run_folder_has_one_writer(run):
     other = [sys.executable, "-c", code, str(run)]
     done = subprocess.run(other, capture_output=True, text=True)
     assert f"{run} is in use by process {os.getpid()};" in done.stderr
-    start.close()
+    start.lock.release()
     assert subprocess.run(other).returncode == 0
 
 
@@ -158,7 +154,7 @@ class Drifting(Target):
 def test_environments_that_do_not_depend_on_their_seed_alone_are_reported(tmp_path):
     config = config_of("ppo", backend="auto", diagnostics=0)
     env = GymnasiumEnv(Drifting, 2, 0)
-    run = RunFolder(tmp_path / "run", config, env.backend, Recording(1))
+    run = RunFolder(tmp_path / "run", config, env.backend, Options(1))
     follow(generations(config, env), [run.record, lambda step, _: step.number < 1])
     run.finish("interrupted")
     start, said = reopen(tmp_path / "run", None, False, None), []
@@ -168,7 +164,7 @@ def test_environments_that_do_not_depend_on_their_seed_alone_are_reported(tmp_pa
     said.clear()
     assert restore(start, env, False, said.append).collector.played == ()
     assert said == ["the environments begin new episodes"]
-    start.close()
+    start.lock.release()
 
 
 def test_resuming_from_an_earlier_checkpoint_deletes_later_ones(tmp_path):
@@ -220,7 +216,7 @@ def test_the_classes_resume(tmp_path):
     again, after = PPO.resume(tmp_path / "cut", env=Target), callbacks("cut")
     assert again.num_timesteps == 2 * BATCH
     again.learn(callback=after, progress_bar=False)
-    assert_same_generation(again._last, whole._last)
+    assert_same_generation(again._learner.last, whole._learner.last)
     assert rows_of(tmp_path / "cut") == rows_of(tmp_path / "whole")
     assert after[0].results == watching[0].results
     assert after[0].best_return == watching[0].best_return > -math.inf

@@ -7,9 +7,10 @@ import time
 import pytest
 from safetensors.numpy import load_file
 
-from capo import PPO, UsageError
+from capo import PPO, Model, UsageError, evaluate
 from capo.cli.main import main
 from capo.errors import EnvError
+from capo.storage.locks import is_held
 from capo.update import _policy_program
 from support.equality import assert_same_generation, same
 from support.learners import BATCH, learner
@@ -94,12 +95,12 @@ def test_a_time_out_in_replay_leaves_the_run_as_it_was(hang, tmp_path):
     assert ((run / "metrics.jsonl").read_text(), (run / "manifest.json").read_text()) == before
     Hanging.hangs = False
     model = PPO.resume(run, env=Hanging).learn(**options)
-    assert_same_generation(model._last, whole._last)
+    assert_same_generation(model._learner.last, whole._learner.last)
     assert [row["generation"] for row in rows_of(run)] == list(range(6))
 
 
 def test_programs_are_compiled_before_the_first_step():
-    """Also without a progress bar. The clip is this test's own, so no other has compiled it."""
+    """Also without a progress bar. The epochs are this test's own, so no other has compiled it."""
     sizes = [_policy_program._cache_size()]
 
     class Watching(Target):
@@ -107,7 +108,7 @@ def test_programs_are_compiled_before_the_first_step():
             sizes.append(_policy_program._cache_size())
             return super().step(action)
 
-    learner(env=Watching, clip=0.123).learn(2 * BATCH, progress_bar=False)
+    learner(env=Watching, epochs=7).learn(2 * BATCH, progress_bar=False)
     before, *after = sizes
     assert set(after) == {before + 1}
 
@@ -128,9 +129,46 @@ def test_a_run_in_python_prints_nothing_and_leaves_signals_alone(tmp_path, monke
 def test_options_are_checked_before_anything_is_written(tmp_path):
     for wrong, said in (
         ({"eval_episodes": -1}, "eval_episodes is -1; it must be at least 0"),
-        ({"env_timeout": -1.0}, "env_timeout is -1.0; it must be at least 0"),
+        ({"env_timeout": -1.0}, "env_timeout is -1.0; it must be at least 0.001"),
         ({"checkpoint_every": -1}, "checkpoint_every is -1; it must be at least 0"),
     ):
         with pytest.raises(UsageError, match=said):
             learner().learn(BATCH, run_dir=tmp_path / "run", progress_bar=False, **wrong)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_evaluated_in_training_keeps_the_best_and_stops(tmp_path):
+    """The best policy is that of the best row, and its file evaluates to the same return."""
+    run = tmp_path / "run"
+    model = learner(env="CartPole-v1", hidden=(16,), learning_rate=3e-3, normalize_obs=False)
+    every = {"eval_every": 2 * BATCH + 9, "eval_episodes": 4}
+    model.learn(40 * BATCH, progress_bar=False, run_dir=run, stop_at=60.0, **every)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    evaluated = {row["generation"]: row["eval/return"] for row in rows if "eval/return" in row}
+    assert list(evaluated) == list(range(1, len(rows), 2)), "about every two batches"
+    *before, last = evaluated.values()
+    assert last >= 60 > max(before)
+    assert model.num_timesteps == len(rows) * BATCH < 40 * BATCH
+    best = Model.load(run / "best.safetensors")
+    assert evaluate(best, 4).mean == last
+    with pytest.raises(UsageError, match="eval_every evaluates on episodes"):
+        model.learn(BATCH, eval_every=BATCH, eval_episodes=0)
+    with pytest.raises(UsageError, match="EvalCallback needs environments of its own"):
+        learner(env=Target(), num_envs=1, num_steps=64).learn(BATCH, **every)
+
+
+def test_a_run_whose_options_are_refused_is_not_locked(tmp_path):
+    """An environment that was made for it cannot evaluate beside it."""
+    run, sizes = tmp_path / "run", {"num_envs": 1, "num_steps": 64}
+
+    def stop(step, _):
+        if step.number == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner(env=Target(), **sizes).learn(4 * BATCH, stop, progress_bar=False, run_dir=run)
+    with pytest.raises(UsageError, match="EvalCallback needs environments of its own"):
+        PPO.resume(run, env=Target()).learn(eval_every=BATCH, progress_bar=False)
+    assert not is_held(run)
+    again = PPO.resume(run, env=Target()).learn(progress_bar=False, eval_episodes=0)
+    assert again.num_timesteps == 4 * BATCH

@@ -18,9 +18,10 @@ from capo.compare.page import report_page
 from capo.compare.text import curves_csv, table_csv, text_table
 from capo.config import Config, parse_steps
 from capo.errors import UsageError
-from capo.model import Model, blank_model
+from capo.model import Model
 from capo.runs.reading import read
 from support.hostile_files import pack, unpack
+from support.policies import blank_model
 from support.run_folders import make_run
 
 OFTEN = settings(

@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 
 from capo.config import Config
-from capo.model import blank_model
 from support import hostile_files
+from support.policies import blank_model
 
 MOST = 500
 """Megabytes that all of the files together may take, besides the imports."""

@@ -13,10 +13,13 @@ from capo.storage.compiled import MOST_BYTES, SWITCH, _prune, cache_folder, prep
 COMPILE = """
 import gymnasium as gym, jax
 from capo.config import Config
-from capo.train import compile_generation
+from capo.methods import settle
+from capo.state import first_generation
+from capo.train import compile_programs
 sizes = dict(num_envs=2, num_steps=16, minibatches=2, epochs=1, total_steps=64, warmup=0.0)
-config = Config("x", algo="ppo", hidden=(4,), diagnostics=0, **sizes)
-compile_generation(config, gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2))
+spaces = gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2)
+config = settle(Config("x", algo="ppo", hidden=(4,), diagnostics=0, **sizes), spaces[0])
+compile_programs(config, first_generation(config, *spaces))
 print(jax.config.jax_compilation_cache_dir)
 """
 

@@ -37,7 +37,9 @@ def faulty(config, faults):
         rates = [np.float32(learning_rate(config, i)) for i in faults if faults[i] == fault]
         return jnp.isin(rate, jnp.array(rates, jnp.float32))
 
-    def bad_update(policy, opt_state, samples, share, rate, static):
+    def bad_update(policy, opt_state, samples, share, rates, static):
+        rate = rates.learning_rate
+
         def bad_loss(policy, *rest):
             value, info = loss(policy, *rest)
             value = value * jnp.where(now("loss", rate), jnp.nan, 1.0)
@@ -45,10 +47,10 @@ def faulty(config, faults):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(capo.core.ppo, "policy_loss", bad_loss)
-            return update(policy, opt_state, samples, share, rate, static)
+            return update(policy, opt_state, samples, share, rates, static)
 
     def bad_experts(*args):
-        trained, rate = train_experts(*args), args[-2]
+        trained, rate = train_experts(*args), args[-2].learning_rate
         trained = _spoil(trained, now("expert", rate), slice(1))
         moments = _spoil(trained.opt_state, now("moments", rate), slice(1))
         return _spoil(trained._replace(opt_state=moments), now("experts", rate), slice(None))

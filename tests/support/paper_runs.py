@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from capo.paper.design import Variant
 from capo.paper.experiments import DEPTHS, EXPERIMENTS
 from capo.paper.published import mean_at, method_key, task_name
-from capo.paper.selection import Selection, envs_of, planned_run, seeds_of, variants_of
-from capo.paper.summaries import Summary
-from capo.paper.tasks import HOPPER
+from capo.paper.tasks import HOPPER, PAPER
+from capo.sweeps.design import Variant
+from capo.sweeps.selection import planned_run
+from capo.sweeps.summaries import Summary
 
 LOOK = {
     "fisher/signal": 0.005,
@@ -62,7 +62,7 @@ def summary(run, score=100.0, curve=None, seconds=60.0, **look):
 def add(results, env_id, variant, scores, selection=None, looks=None, first=1, **more):
     """Adds seeds from `first` on with these scores; `looks` has the diagnostics of each seed."""
     for index, score in enumerate(scores):
-        run = planned_run(env_id, variant, first + index, selection or Selection())
+        run = planned_run(env_id, variant, first + index, selection or PAPER)
         look = looks[index] if looks else {}
         results[run.key] = summary(run, score, **more, **look)
     return results
@@ -94,14 +94,14 @@ def depth_runs(returns, signals, wastes):
 
 def invented(names, selection=None, most=3, left_out=()):
     """Random runs of whole experiments near the paper's numbers, except on the tasks left out."""
-    selection, rng, results = selection or Selection(), np.random.default_rng(0), {}
+    selection, rng, results = selection or PAPER, np.random.default_rng(0), {}
     for name in names:
         experiment = EXPERIMENTS[name]
-        for env_id in envs_of(experiment, selection):
-            for variant in variants_of(experiment, selection):
+        for env_id in selection.envs_of(experiment):
+            for variant in selection.variants_of(experiment):
                 if env_id in left_out:
                     continue
-                for seed in list(seeds_of(experiment, selection))[:most]:
+                for seed in list(selection.seeds_of(experiment))[:most]:
                     run = planned_run(env_id, variant, seed, selection)
                     results.setdefault(run.key, _invented(rng, run, variant))
     return results

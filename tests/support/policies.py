@@ -14,7 +14,9 @@ from capo.core.encoding import Encoder
 from capo.core.families import Bernoulli, Categorical, DiagGaussian, MultiCategorical
 from capo.core.family import Family
 from capo.core.networks import Policy, init_policy
-from capo.core.ppo import Samples
+from capo.core.ppo import Rates, Samples
+from capo.methods import settle
+from capo.state import first_generation
 
 FAMILIES = [DiagGaussian(3), Categorical(4), MultiCategorical((2, 3)), Bernoulli(3)]
 each_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
@@ -22,6 +24,12 @@ OBS = jax.random.normal(jax.random.key(9), (32, 3))
 """The observations on which `make_experts` evaluates its policies."""
 BATCH_SIZE = 64
 """Samples in `random_batch`."""
+
+
+def blank_model(config, observation_space, action_space):
+    """An untrained model."""
+    config = settle(config, observation_space)
+    return first_generation(config, observation_space, action_space).model
 
 
 def random_dist(family, rng, shape=(), scale=1.0):
@@ -69,6 +77,11 @@ def make_experts(family, width, distinct=True, state_std=False) -> Experts:
     return Experts(policies, (), policies, dist, surrogate)
 
 
+def plain_rates(learning_rate=0.0):
+    """A learning rate without an entropy bonus."""
+    return Rates(jnp.float32(learning_rate), jnp.float32(0))
+
+
 def random_batch(family=None, seed=0):
     """A small policy, a batch of its actions, and a random advantage for each."""
     family = family or DiagGaussian(2)
@@ -76,6 +89,6 @@ def random_batch(family=None, seed=0):
     rng = np.random.default_rng(seed)
     obs = jnp.asarray(rng.standard_normal((BATCH_SIZE, 3)), jnp.float32)
     dist = policy(obs)
-    actions = jnp.asarray(family.sample(np.asarray(dist), family.noise(rng, (BATCH_SIZE,))))
+    actions = jnp.asarray(family.sample(np.asarray(dist), family.draw(rng, (BATCH_SIZE,))))
     samples = Samples(obs, actions, dist, family.log_prob(dist, actions))
     return policy, samples, jnp.asarray(rng.standard_normal(BATCH_SIZE), jnp.float32)

@@ -96,6 +96,7 @@ class AllActions(Probe):
 def small(algo="ppo", **changes) -> Config:
     """A configuration that takes a few hundredths of a second a generation."""
     fields = {
+        "preset": "corrected",
         "total_steps": 64 * 100,
         "num_envs": 4,
         "num_steps": 16,
@@ -110,6 +111,7 @@ def small(algo="ppo", **changes) -> Config:
         "trpo_delta": 0.05,
         "delta": 0.1,
         "diagnostics": 0,
+        "warmup": 0.0,
     }
     return Config("probe", algo=algo, **{**fields, **changes})
 

@@ -4,7 +4,8 @@ from capo import Config
 from capo.callbacks import follow
 from capo.envs.adapters import encode_observations
 from capo.envs.backends import make
-from capo.runs.folder import Recording, RunFolder
+from capo.runs.folder import RunFolder
+from capo.runs.options import Options
 from capo.runs.resume import Resumed, restore
 from capo.train import generations
 from support.probes import small
@@ -32,8 +33,10 @@ def play(config, path, every=1, start: Resumed | None = None, until=GENERATIONS)
         make(config.env_id, config.num_envs, config.seed, config.backend), config
     )
     step = restore(start, env, True, never) if start else None
-    run = RunFolder(path, config, env.backend, Recording(every), start)
+    run = RunFolder(path, config, env.backend, Options(every), start)
     last = follow(generations(config, env, step), [run.record, lambda s, _: s.number + 1 < until])
     env.close()
     abandon(run)
+    if start:
+        start.lock.release()
     return last

@@ -46,8 +46,7 @@ def rows_of(run) -> list[dict]:
 
 
 def abandon(run) -> None:
-    """Releases the lock and closes the files of a `RunFolder`, as when its process is killed."""
-    run._lock.release()
+    """Closes the files of a `RunFolder`, as when its process is killed."""
     run._metrics.close()
     for sink in run._sinks:
         sink.close("killed")

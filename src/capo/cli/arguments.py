@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from capo.model import Model
 
 RunPath = Annotated[Path, tyro.conf.arg(metavar="RUN"), tyro.conf.Positional]
-"""A run folder, or a file of one."""
+"""A run folder, one of its checkpoints, or a model file."""
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="ENV")]
 """A task to use instead of the model's own."""
 
@@ -25,33 +25,18 @@ def check_seed(seed: int | None) -> None:
         raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
 
 
-def model_file(run: Path, ema: bool = False) -> Path:
-    """The model file of a run, with `ema` that of its average.
-
-    A path that cannot be read is a `UsageError`.
-    """
-    from capo.runs.folder import find_model
-
-    try:
-        return find_model(run, ema)
-    except OSError as error:
-        raise UsageError(f"{run} cannot be read: {error.strerror}") from error
-
-
-def load_model(run: Path, env: str | None = None, ema: bool = False) -> "Model":
+def load_model(run: Path, env: str | None = None) -> "Model":
     """The model of a run, with the task `env` instead of its own if it is given.
 
-    With `ema`, the model of the average over generations.
     Only the module of a given `module:id` is imported: a file must not decide what runs.
     """
     from capo.envs.backends import choose_backend
     from capo.envs.registry import import_module_of
-    from capo.model import Model
+    from capo.runs.folder import model_file, read_model
 
-    file = model_file(run, ema)
-    model = Model.load(file)
+    model = read_model(run)
     if env is None:
-        with about(file):
+        with about(model_file(run)):
             choose_backend(model.config.env_id, model.config.backend)
         return model
     import_module_of(env)

@@ -11,10 +11,9 @@ from capo.storage.text import printable
 
 if TYPE_CHECKING:
     from capo.compare import Comparison
-    from capo.runs.reading import Record
+    from capo.runs.reading import SavedRun
 
 OUT = Path("compare")
-MARK = b'<meta name="generator" content="capo compare">'
 
 
 def compare_runs(
@@ -35,31 +34,33 @@ def compare_runs(
         out: Output folder; an earlier comparison in it is replaced.
         confidence: Confidence level of the bootstrap intervals over seeds.
     """
+    from capo.storage.files import check_output
+
     if not 0 < confidence < 1:
         raise UsageError(f"--confidence is {confidence:g}; it must be between 0 and 1")
     if not runs:
         raise UsageError("name run folders, or a folder that contains them: capo compare runs")
-    _check_out(out)
+    check_output(out, "report.html", "capo compare")
     records, notes = _records(runs)
     from capo.compare import compare
     from capo.compare.text import text_table
 
-    found = compare(records, confidence)
-    if not found.results:
+    comparison = compare(records, confidence)
+    if not comparison.results:
         raise UsageError("there is nothing to compare: no episode has ended in any of the runs")
-    found = found._replace(notes=[*notes, *found.notes])
-    print(text_table(found.results, found.overall, confidence))
-    for note in found.notes:
+    comparison = comparison._replace(notes=[*notes, *comparison.notes])
+    print(text_table(comparison.results, comparison.overall, confidence))
+    for note in comparison.notes:
         print(printable(f"note: {note}"))
     words = ["capo", "compare", *map(str, runs)]
     words += ["--out", str(out)] if out != OUT else []
     words += ["--confidence", f"{confidence:g}"] if confidence != 0.95 else []
-    _write(out, found, shlex.join(words))
+    _write(out, comparison, shlex.join(words))
     print(f"\nwritten: {out}/report.html, compare.png, compare.csv, curves.csv")
     return 0
 
 
-def _records(runs: tuple[Path, ...]) -> tuple[list["Record"], list[str]]:
+def _records(runs: tuple[Path, ...]) -> tuple[list["SavedRun"], list[str]]:
     """The runs, and notes on paths without runs and on folders that cannot be read."""
     from capo.runs.reading import find, read
 
@@ -76,20 +77,7 @@ def _records(runs: tuple[Path, ...]) -> tuple[list["Record"], list[str]]:
     return records, notes
 
 
-def _check_out(out: Path) -> None:
-    """Raises unless the folder is new, empty, or an earlier comparison."""
-    from capo.storage.files import check_writable
-
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is not a folder; choose another --out")
-    if out.is_dir() and any(out.iterdir()):
-        report = out / "report.html"
-        if not report.is_file() or MARK not in report.read_bytes()[:1000]:
-            raise UsageError(f"{out} is no earlier comparison; choose another --out")
-    check_writable(out, "; choose another --out")
-
-
-def _write(out: Path, found: "Comparison", command: str) -> None:
+def _write(out: Path, comparison: "Comparison", command: str) -> None:
     from capo.compare.page import report_page
     from capo.compare.plot import plot_curves
     from capo.compare.text import curves_csv, table_csv
@@ -97,7 +85,10 @@ def _write(out: Path, found: "Comparison", command: str) -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     # The report is first: it marks the folder as a comparison.
-    write_atomic(out / "report.html", report_page(found, command))
-    write_atomic(out / "compare.csv", table_csv(found.results, found.overall, found.confidence))
-    write_atomic(out / "curves.csv", curves_csv(found.curves))
-    plot_curves(out / "compare.png", found.envs, found.curves, found.styles)
+    write_atomic(out / "report.html", report_page(comparison, command))
+    write_atomic(
+        out / "compare.csv",
+        table_csv(comparison.results, comparison.overall, comparison.confidence),
+    )
+    write_atomic(out / "curves.csv", curves_csv(comparison.curves))
+    plot_curves(out / "compare.png", comparison.envs, comparison.curves, comparison.styles)

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from capo.cli.resuming import default_config, postponed
+
 BASH = """
 _capo() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words
@@ -64,6 +66,7 @@ def _tyro_script(shell: str, commands: Mapping[str, Callable[..., int]]) -> str:
     words = ["--tyro-write-completion", shell, "-"]
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        tyro.extras.subcommand_cli_from_dict(dict(commands), prog="capo", args=words)
+        usual = postponed(commands, default_config([]))
+        tyro.extras.subcommand_cli_from_dict(usual, prog="capo", args=words)
     # zsh counts words from 1, the script from 0.
     return script.getvalue().removesuffix("\n").replace('"$CURRENT" <<', '"$((CURRENT - 1))" <<')

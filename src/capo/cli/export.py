@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from capo.cli.arguments import RunPath, model_file
+from capo.cli.arguments import RunPath
 
 
 def export(run: RunPath, onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -> int:
@@ -18,16 +18,18 @@ def export(run: RunPath, onnx: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -
         onnx: The file to write: observations in, the most likely action out.
     """
     from capo.export.onnx import export_onnx
-    from capo.model import Model
+    from capo.runs.folder import read_model
     from capo.storage.files import check_writable
 
-    model = Model.load(model_file(run))
+    model = read_model(run)
     check_writable(onnx.parent)
-    found = export_onnx(model, onnx)
-    close = f"; {found.undecided} parts of actions too close to call" if found.undecided else ""
+    exported = export_onnx(model, onnx)
+    close = (
+        f"; {exported.undecided} parts of actions too close to call" if exported.undecided else ""
+    )
     print(
-        f"checked against predict on {found.observations} observations: the same actions, "
-        f"parameters within {found.difference:.1g}{close}"
+        f"checked against predict on {exported.observations} observations: the same actions, "
+        f"parameters within {exported.difference:.1g}{close}"
     )
     print(f"written: {onnx} ({onnx.stat().st_size / 1e3:.0f} kB)")
     return 0

@@ -15,7 +15,7 @@ from capo.storage.files import RUNS
 from capo.storage.text import printable
 
 if TYPE_CHECKING:
-    from capo.runs.reading import Record
+    from capo.runs.reading import SavedRun
 
 HEADS = ("env", "algo", "seed", "steps", "return", "status", "started", "time")
 
@@ -52,7 +52,7 @@ def list_runs(
     return 0
 
 
-def _table(records: list["Record"], broken: list[tuple[Path, str]]) -> list[str]:
+def _table(records: list["SavedRun"], broken: list[tuple[Path, str]]) -> list[str]:
     """A line for each run, and another for its folder if the terminal is too narrow."""
     rows = [HEADS, *map(_cells, records)]
     lines = aligned(rows, right={2, 3, 4, 7})
@@ -60,19 +60,19 @@ def _table(records: list["Record"], broken: list[tuple[Path, str]]) -> list[str]
     width = max(map(len, lines))
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
     if width + 2 + max(map(len, folders)) <= room:
-        found = aligned(list(zip(lines, folders, strict=True)))
+        known = aligned(list(zip(lines, folders, strict=True)))
     else:
-        found = [lines[0]]
+        known = [lines[0]]
         for line, folder in zip(lines[1:], folders[1:], strict=True):
-            found += [line, printable(f"  {folder}")]
-    found = found if records else []
-    found += [printable(f"unreadable: {why}") for _, why in broken]
+            known += [line, printable(f"  {folder}")]
+    known = known if records else []
+    known += [printable(f"unreadable: {why}") for _, why in broken]
     if any(record.score.mark for record in records):
-        found.append("* the last training return; the others are evaluations, ± standard error")
-    return found
+        known.append("* the last training return; the others are evaluations, ± standard error")
+    return known
 
 
-def _cells(record: "Record") -> tuple[str, ...]:
+def _cells(record: "SavedRun") -> tuple[str, ...]:
     score = record.score
     said = with_error(score.value, score.error) if score.evaluated else rounded(score.value)
     return (
@@ -87,9 +87,9 @@ def _cells(record: "Record") -> tuple[str, ...]:
     )
 
 
-def _as_json(record: "Record") -> dict[str, Any]:
+def _as_json(record: "SavedRun") -> dict[str, Any]:
     score, began = record.score, record.started
-    found = {
+    entry = {
         "path": str(record.path),
         "env_id": record.env_id,
         "algo": record.algo,
@@ -103,4 +103,4 @@ def _as_json(record: "Record") -> dict[str, Any]:
         "started": began.isoformat() if began else None,
         "wall_seconds": record.seconds,
     }
-    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in found.items()}
+    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in entry.items()}

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import io
 import os
 import re
@@ -12,7 +11,13 @@ from collections.abc import Callable
 import tyro
 
 import capo
-from capo.cli.resuming import import_typed, saved_configs
+from capo.cli.resuming import (
+    default_config,
+    given_config,
+    import_typed,
+    postponed,
+    saved_configs,
+)
 from capo.cli.screen import TITLE, screen
 from capo.cli.verbs import COMMANDS
 from capo.config import Config
@@ -55,40 +60,23 @@ def _main(words: list[str]) -> int:
 
 
 def parse(words: list[str]) -> Callable[[], int]:
-    """The call of the words; a resumed run supplies the settings that they leave out."""
+    """The call of the words; a file or a resumed run supplies the settings that they leave out."""
+    if (given := given_config(words)) is not None:
+        import_typed(given.env_id, words)
+        return _parse(words, given)
     for saved, named in saved_configs(words):
         call = _parse(words, saved)
         config = call.keywords["config"]
         if named or config == saved:
             import_typed(config.env_id, words)
             return call
-    return _parse(words)
+    return _parse(words, default_config(words))
 
 
-def _parse(words: list[str], default: Config | None = None) -> functools.partial[int]:
-    commands = {name: _later(function, default) for name, function in COMMANDS.items()}
+def _parse(words: list[str], default: Config) -> functools.partial[int]:
     return tyro.extras.subcommand_cli_from_dict(
-        commands, prog="capo", description=TITLE, args=words
+        postponed(COMMANDS, default), prog="capo", description=TITLE, args=words
     )
-
-
-def _later(function, default: Config | None):
-    """The same command line, but parsing returns the call instead of its result.
-
-    `default` is the default of the configuration.
-    """
-
-    @functools.wraps(function)
-    def parsed(*args, **kwargs):
-        return functools.partial(function, *args, **kwargs)
-
-    signature = inspect.signature(function)
-    if default is not None and "config" in signature.parameters:
-        config = signature.parameters["config"].replace(default=default)
-        changed = {**signature.parameters, "config": config}
-        again = signature.replace(parameters=list(changed.values()))
-        parsed.__signature__ = again  # pyright: ignore[reportAttributeAccessIssue]
-    return parsed
 
 
 def _run(call) -> int:

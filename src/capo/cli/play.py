@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.cli.arguments import RunPath, TaskName, check_seed, load_model, model_file
+from capo.cli.arguments import RunPath, TaskName, check_seed, load_model
 from capo.errors import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ def play(
     _check(episodes, fps, width, max_steps)
     from capo.export.play import watch
     from capo.export.render import headless
+    from capo.runs.folder import model_file
 
-    file = model_file(run)
     model, deterministic = load_model(run, env), not stochastic
     if out is None and headless():
-        out = run / "play.gif" if run.is_dir() else file.with_suffix(".gif")
+        file = model_file(run)
+        out = run / "play.gif" if file.parent == run else file.with_suffix(".gif")
     if out is not None:
         _record(out, fps, width, model, episodes, seed, max_steps, deterministic)
     elif fps is not None or width is not None:
@@ -76,7 +77,7 @@ def _check(episodes: int, fps: float | None, width: int | None, max_steps: int) 
 def _record(out: Path, fps: float | None, width: int | None, model: "Model", *episodes) -> None:
     from rich.console import Console
 
-    from capo.export.play import record
+    from capo.export.play import play_episodes
     from capo.export.video import check_video, save_video
     from capo.storage.files import check_writable
 
@@ -86,14 +87,15 @@ def _record(out: Path, fps: float | None, width: int | None, model: "Model", *ep
     if fps is not None and fps > most:
         raise UsageError(f"--fps is {fps:g}; a {out.suffix} plays at most {most:g}")
     with Console().status("recording"):
-        found = record(model, *episodes, fps=fps or usual, width=width or default_width)
-        save_video(out, found.frames, found.fps)
-    _print_episodes(model, found.episodes)
+        recorded = play_episodes(model, *episodes, fps=fps or usual, width=width or default_width)
+        save_video(out, recorded.frames, recorded.fps)
+    _print_episodes(model, recorded.episodes)
     size = out.stat().st_size / 1e6
-    print(f"recorded: {out} ({len(found.frames)} frames, {size:.2g} MB)")
+    print(f"recorded: {out} ({len(recorded.frames)} frames, {size:.2g} MB)")
 
 
-def _print_episodes(model: "Model", found: "Evaluation") -> None:
+def _print_episodes(model: "Model", result: "Evaluation") -> None:
     title = f"{model.config.env_id}, {model.config.algo}"
-    for number, (total, length) in enumerate(zip(*found, strict=True), start=1):
+    played = zip(result.returns, result.lengths, strict=True)
+    for number, (total, length) in enumerate(played, start=1):
         print(f"{title}, episode {number}: return {total:.1f}, length {length}")

@@ -1,9 +1,58 @@
-"""The saved configurations against which the words of `capo train --resume` are parsed."""
+"""The configurations that supply what the words of `capo train` leave out."""
 
-from collections.abc import Iterator
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import tyro
 
 from capo.config import Config
+from capo.presets import PRESETS
+
+
+def default_config(words: list[str]) -> Config:
+    """The defaults of the method and preset that the words name; the task is missing."""
+    preset: Any = _value(words, "--preset")
+    preset = preset if preset in PRESETS else Config.preset
+    config = Config("-", _value(words, "--algo") or Config.algo, preset=preset)
+    object.__setattr__(config, "env_id", tyro.MISSING)
+    return config
+
+
+def given_config(words: list[str]) -> Config | None:
+    """The configuration in the file that `capo train --config` names."""
+    if words[:1] != ["train"] or (file := _value(words, "--config")) is None:
+        return None
+    from capo.runs.resume import load_config
+
+    return load_config(Path(file))
+
+
+def postponed(
+    commands: Mapping[str, Callable[..., int]], default: Config
+) -> dict[str, Callable[..., Any]]:
+    """The same command lines, but parsing returns the call instead of its result.
+
+    `default` is the default of the configuration.
+    """
+    return {name: _postponed(function, default) for name, function in commands.items()}
+
+
+def _postponed(function: Callable[..., int], default: Config) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def parsed(*args, **kwargs):
+        return functools.partial(function, *args, **kwargs)
+
+    signature = inspect.signature(function)
+    if "config" in signature.parameters:
+        config = signature.parameters["config"].replace(default=default)
+        changed = {**signature.parameters, "config": config}
+        again = signature.replace(parameters=list(changed.values()))
+        parsed.__signature__ = again  # pyright: ignore[reportAttributeAccessIssue]
+    return parsed
 
 
 def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
@@ -33,10 +82,10 @@ def import_typed(env_id: str, words: list[str]) -> None:
 
 def _value(words: list[str], name: str) -> str | None:
     """The value of the last option `name VALUE` or `name=VALUE`."""
-    found = None
-    for word, after in zip(words, [*words[1:], None], strict=True):
+    value = None
+    for word, after in itertools.zip_longest(words, words[1:]):
         if word == name:
-            found = after
+            value = after
         elif word.startswith(f"{name}="):
-            found = word.removeprefix(f"{name}=")
-    return found
+            value = word.removeprefix(f"{name}=")
+    return value

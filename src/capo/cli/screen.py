@@ -24,5 +24,5 @@ def summary(function: Callable[..., int]) -> str:
 
 def example(function: Callable[..., int]) -> str:
     """The command in the `Example:` line of a command's docstring."""
-    found = re.search(r"^\s*Example: (.*)$", function.__doc__ or "", re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^\s*Example: (.*)$", function.__doc__ or "", re.MULTILINE)
+    return match[1] if match else ""

@@ -3,31 +3,28 @@
 import contextlib
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from capo.config import Config
 from capo.errors import UsageError
+from capo.runs.options import Options
 
 if TYPE_CHECKING:
     from capo.runs.folder import RunFolder
     from capo.runs.reporter import Reporter
     from capo.runs.resume import Resumed
-    from capo.runs.session import Options
 
 
 def train(
     config: tyro.conf.OmitArgPrefixes[Config],
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None,
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     resume: Annotated[str | None, tyro.conf.arg(metavar="RUN|auto")] = None,
     override: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     replay: bool = True,
-    checkpoint_every: int | None = None,
-    env_timeout: float = 300.0,
-    eval_episodes: int = 20,
-    track: Literal["wandb", "trackio"] | None = None,
-    track_project: Annotated[str, tyro.conf.arg(metavar="NAME")] = "capo",
+    run: tyro.conf.OmitArgPrefixes[Options] = Options(),  # noqa: B008 (frozen)
 ) -> int:
     """Train a policy, evaluate it and write a run folder.
 
@@ -35,23 +32,16 @@ def train(
 
     Args:
         config: The configuration of the run.
+        config_file: Take the settings from a config.json; flags beside it go before it.
         run_dir: The folder to write; default runs/{env}__{algo}__{seed}__{time}.
         resume: Continue a run folder or one of its checkpoints; auto: continue if there is one.
         override: Allow a resumed run to continue with other arguments.
         replay: Restore the environments of a resumed run by replay; no: new episodes.
-        checkpoint_every: Generations between checkpoints; None: about 20 in all; 0: at the end.
-        env_timeout: Maximum seconds for a step or reset of the environments; 0: no limit.
-        eval_episodes: Episodes of the final evaluation; 0: none.
-        track: Send the metrics to this service too.
-        track_project: Project at the service.
+        run: How the run is driven and recorded.
     """
     from capo.errors import FinishedError
-    from capo.runs.folder import Recording
     from capo.runs.progress import Terminal
-    from capo.runs.session import Options
 
-    recording = Recording(checkpoint_every, track, track_project)
-    options = Options(recording, env_timeout, eval_episodes, replay, owns_process=True)
     reporter, resumed = Terminal(messages=True), None
     if resume is not None:
         try:
@@ -61,31 +51,37 @@ def train(
                 raise
             reporter.note(str(done))
             return 0
-    return _run(config, run_dir, options, reporter, resumed)
+    # Parsing has taken the settings of the file, and imported the module of a task that was typed.
+    typed = resumed is None and config_file is None
+    return _run(config, run_dir, run, replay, reporter, resumed, typed)
 
 
 def _run(
     config: Config,
     run_dir: Path | None,
-    options: "Options",
+    options: Options,
+    replay: bool,
     reporter: "Reporter",
     resumed: "Resumed | None",
+    typed: bool,
 ) -> int:
-    """Runs the session; returns the exit code."""
+    """Runs the session; returns the exit code. Imports the module of a task that was `typed`."""
     from capo.envs.adapters import config_source
     from capo.envs.registry import import_module_of
+    from capo.learner import Learner
     from capo.methods import settle
     from capo.runs.folder import default_folder
     from capo.runs.session import Session
 
-    with contextlib.ExitStack() as stack:
-        if resumed is not None:
-            stack.callback(resumed.close)
-            config = resumed.checkpoint.config
-        config = settle(config)
-        folder = run_dir or default_folder(config)
-        session = Session(config, config_source(config), folder, options, reporter, resumed)
-        if resumed is None:
+    last = None
+    if resumed is not None:
+        config, last = resumed.checkpoint.config, resumed.checkpoint.step
+    folder = run_dir or default_folder(config)
+    with contextlib.closing(Learner(settle(config), config_source(config), last)) as learner:
+        session = Session(
+            learner, folder, options, reporter, resumed, replay=replay, owns_process=True
+        )
+        if typed:
             import_module_of(config.env_id)
         number = session.run()
     assert session.folder is not None
@@ -113,10 +109,10 @@ def _reopened(
     from capo.runs.resume import reopen, reopen_newest, run_folder_of
 
     if resume == "auto":
-        found = reopen_newest(run_dir, config, override, reporter.warn)
-        if found is None:
+        resumed = reopen_newest(run_dir, config, override, reporter.warn)
+        if resumed is None:
             reporter.note("there is no run to resume; a new one begins")
-        return found
+        return resumed
     if run_dir is not None and run_dir.resolve() != run_folder_of(Path(resume)).resolve():
         raise UsageError(f"--resume {resume} writes there, not into --run-dir {run_dir}")
     return reopen(Path(resume), config, override, None)

@@ -3,21 +3,21 @@
 from capo.cli.compare import compare_runs
 from capo.cli.completion import completion_verb
 from capo.cli.diagnose import diagnose
-from capo.cli.eval import evaluate_run
+from capo.cli.eval import evaluate_runs
 from capo.cli.export import export
 from capo.cli.list import list_runs
 from capo.cli.play import play
-from capo.cli.reproduce import reproduce
+from capo.cli.reproduce import reproduce_paper
 from capo.cli.train import train
 
 COMMANDS = {
     "train": train,
-    "eval": evaluate_run,
+    "eval": evaluate_runs,
     "play": play,
     "compare": compare_runs,
     "list": list_runs,
     "export": export,
     "diagnose": diagnose,
-    "reproduce": reproduce,
+    "reproduce": reproduce_paper,
 }
 COMMANDS["completion"] = completion_verb(COMMANDS)

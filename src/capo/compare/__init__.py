@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from capo.compare.curves import Curve, group_curve
+from capo.compare.curves import group_curve
 from capo.compare.groups import Group, group_runs
 from capo.compare.line_styles import LineStyle, line_styles
 from capo.compare.results import GroupResult, OverallResult, group_results, overall_results
-from capo.runs.reading import Record
+from capo.runs.reading import SavedRun
+from capo.statistics import Curve
 
 
 class Comparison(NamedTuple):
@@ -38,7 +39,7 @@ class Comparison(NamedTuple):
         return list(dict.fromkeys(group.label for group in self.groups))
 
 
-def compare(records: Iterable[Record], confidence: float = 0.95) -> Comparison:
+def compare(records: Iterable[SavedRun], confidence: float = 0.95) -> Comparison:
     """Groups the runs and computes the statistics of the groups."""
     groups, group_notes = group_runs(records)
     results, result_notes = group_results(groups, confidence)

@@ -65,20 +65,20 @@ class Frame:
 class SignalWasteChart:
     """Signal and waste stacked in one frame, the alignment in another with its own axis."""
 
-    found: SignalWaste
+    split: SignalWaste
     frame: Frame
 
     @property
     def signal(self) -> str:
         """The SVG path of the area of the signal."""
-        signal = SHARE * self.found.signal
-        return self.frame.area(self.found.steps, signal, 0 * signal)
+        signal = SHARE * self.split.signal
+        return self.frame.area(self.split.steps, signal, 0 * signal)
 
     @property
     def waste(self) -> str:
         """The SVG path of the area of the waste, above the signal."""
-        signal, waste = SHARE * self.found.signal, SHARE * self.found.waste
-        return self.frame.area(self.found.steps, signal + waste, signal)
+        signal, waste = SHARE * self.split.signal, SHARE * self.split.waste
+        return self.frame.area(self.split.steps, signal + waste, signal)
 
     @property
     def share(self) -> Frame:
@@ -88,12 +88,12 @@ class SignalWasteChart:
     @property
     def alignment(self) -> str:
         """The SVG path of the alignment."""
-        return self.share.line(self.found.steps, self.found.alignment)
+        return self.share.line(self.split.steps, self.split.alignment)
 
     @property
     def dots(self) -> list[tuple[float, float]]:
         """The points of the alignment."""
-        pairs = zip(self.found.steps, self.found.alignment, strict=True)
+        pairs = zip(self.split.steps, self.split.alignment, strict=True)
         return [(float(self.share.across(x)), float(self.share.upward(y))) for x, y in pairs]
 
 
@@ -104,12 +104,12 @@ def learning_frame(curves: Sequence[Curve]) -> Frame:
     return Frame(_from_zero(curve.steps for curve in curves), _padded(*span))
 
 
-def signal_waste_charts(found: Sequence[SignalWaste]) -> list[SignalWasteChart]:
+def signal_waste_charts(splits: Sequence[SignalWaste]) -> list[SignalWasteChart]:
     """A chart for each group, all with one scale, with room for a second axis."""
-    top = SHARE * max(float(np.max(each.signal + each.waste)) for each in found)
-    steps = _from_zero(each.steps for each in found)
+    top = SHARE * max(float(np.max(each.signal + each.waste)) for each in splits)
+    steps = _from_zero(each.steps for each in splits)
     frame = Frame(steps, _padded(0.0, top), Frame.width - 56)
-    return [SignalWasteChart(each, frame) for each in found]
+    return [SignalWasteChart(each, frame) for each in splits]
 
 
 def _from_zero(steps: Iterable[np.ndarray]) -> Range:
@@ -125,8 +125,8 @@ def _padded(low: float, high: float) -> Range:
 
 
 def _ticks(low: float, high: float) -> np.ndarray:
-    found = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    ticks, slack = np.asarray(found), 1e-9 * (high - low)
+    values = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    ticks, slack = np.asarray(values), 1e-9 * (high - low)
     return ticks[(ticks >= low - slack) & (ticks <= high + slack)]
 
 

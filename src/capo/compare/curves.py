@@ -4,22 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from capo import statistics
 from capo.compare.groups import Group
-from capo.report import statistics
+from capo.statistics import Curve, mean_curve
 
 POINTS = 200
 """Largest number of points of a curve."""
-RESAMPLES = 2_000
-
-
-class Curve(NamedTuple):
-    """Mean over seeds and its bootstrap interval, on steps that all seeds reached."""
-
-    steps: np.ndarray
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    seeds: int
 
 
 class SignalWaste(NamedTuple):
@@ -33,22 +23,20 @@ class SignalWaste(NamedTuple):
 
 def group_curve(group: Group, key: str, confidence: float) -> Curve | None:
     """The curve of a key of metrics.jsonl; None if the seeds have no steps in common."""
-    steps, seeds = _on_grid(group, key)
-    if not len(steps):
-        return None
-    low, high = statistics.bootstrap(
-        statistics.mean, seeds, confidence=confidence, resamples=RESAMPLES
-    )
-    return Curve(steps, statistics.mean(seeds), low, high, seeds.shape[-1])
+    return mean_curve([record.curve(key) for record in group.records], POINTS, confidence)
 
 
 def signal_waste(group: Group) -> SignalWaste | None:
     """Signal and waste of the diagnosed updates; None if no update was diagnosed."""
-    found = [_on_grid(group, f"fisher/{name}") for name in SignalWaste._fields[1:]]
-    steps = found[0][0]
-    if not all(len(grid) for grid, _ in found):
+    curves = {name: _on_grid(group, f"fisher/{name}") for name in SignalWaste._fields[1:]}
+    if not all(len(grid) for grid, _ in curves.values()):
         return None
-    return SignalWaste(steps, *(np.interp(steps, grid, statistics.mean(s)) for grid, s in found))
+    steps, _ = next(iter(curves.values()))
+    means = {
+        name: np.interp(steps, grid, statistics.mean(seeds))
+        for name, (grid, seeds) in curves.items()
+    }
+    return SignalWaste(steps=steps, **means)
 
 
 def _on_grid(group: Group, key: str) -> tuple[np.ndarray, np.ndarray]:

@@ -43,15 +43,15 @@ def line_styles(labels: Mapping[str, str]) -> dict[str, LineStyle]:
 
     The others take the colours that are left, then dashes.
     """
-    found: dict[str, LineStyle] = {}
+    styles: dict[str, LineStyle] = {}
     for label, algo in labels.items():
         if (
             algo in COLOR_ORDER
-            and (style := LineStyle(COLOR_ORDER.index(algo), False)) not in found.values()
+            and (style := LineStyle(COLOR_ORDER.index(algo), False)) not in styles.values()
         ):
-            found[label] = style
+            styles[label] = style
     free = [
         LineStyle(color, dashed) for dashed in (False, True) for color in range(len(LIGHT_COLORS))
     ]
-    left = itertools.cycle(style for style in free if style not in found.values())
-    return {label: found[label] if label in found else next(left) for label in labels}
+    left = itertools.cycle(style for style in free if style not in styles.values())
+    return {label: styles[label] if label in styles else next(left) for label in labels}

@@ -47,29 +47,29 @@ class Episode(NamedTuple):
     """A GIF in base64."""
 
 
-def report_page(found: Comparison, command: str) -> bytes:
+def report_page(comparison: Comparison, command: str) -> bytes:
     """The HTML page, with the command that made it."""
-    records = [record for group in found.groups for record in group.records]
+    records = [record for group in comparison.groups for record in group.records]
     versions = (record.manifest.get("versions") for record in records)
-    several = len({each.reference for each in found.overall}) > 1
-    starred = any(result.without_evaluation for result in found.results)
+    several = len({each.reference for each in comparison.overall}) > 1
+    starred = any(result.without_evaluation for result in comparison.results)
     return render(
         "compare/report.html",
         read_source("compare/page.css") + _palette(),
         read_source("compare/page.js"),
         generator="capo compare",
-        title=title(found),
-        lead=_lead(found),
+        title=title(comparison),
+        lead=_lead(comparison),
         footer=[trained_with(versions)],
-        comparison=found,
-        learning=list(_learning(found)),
-        references={(r.group.env_id, r.reference) for r in found.results},
+        comparison=comparison,
+        learning=list(_learning(comparison)),
+        references={(r.group.env_id, r.reference) for r in comparison.results},
         several_references=several,
-        iqm_ranges=_iqm_ranges(found),
-        notes=[*[TRAINING_RETURN_NOTE] * starred, *found.notes],
-        signal_waste=list(_signal_waste(found)),
-        episodes=list(filter(None, map(_episode, found.groups))),
-        commands=list(_commands(found)),
+        iqm_ranges=_iqm_ranges(comparison),
+        notes=[*[TRAINING_RETURN_NOTE] * starred, *comparison.notes],
+        signal_waste=list(_signal_waste(comparison)),
+        episodes=list(filter(None, map(_episode, comparison.groups))),
+        commands=list(_commands(comparison)),
         commands_open=len(records) <= OPEN_UP_TO,
         command=command,
         interval=interval,
@@ -77,30 +77,30 @@ def report_page(found: Comparison, command: str) -> bytes:
     )
 
 
-def title(found: Comparison) -> str:
+def title(comparison: Comparison) -> str:
     """Ppo and capo on CartPole-v1; or the numbers of algorithms and environments if many."""
     labels, envs = (
         " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         if len(names) < 4
         else f"{len(names)} {plural}"
-        for names, plural in ((found.labels, "algorithms"), (found.envs, "environments"))
+        for names, plural in ((comparison.labels, "algorithms"), (comparison.envs, "environments"))
     )
     return f"{labels} on {envs}"
 
 
-def _lead(found: Comparison) -> str:
-    sizes = sorted({len(result.scores) for result in found.results})
+def _lead(comparison: Comparison) -> str:
+    sizes = sorted({len(result.scores) for result in comparison.results})
     seeds = f"{sizes[0]} to {sizes[-1]} seeds" if len(sizes) > 1 else count(sizes[0], "seed")
-    runs = sum(len(result.scores) for result in found.results)
+    runs = sum(len(result.scores) for result in comparison.results)
     return (
         f"{count(runs, 'run')}, {seeds} each. Bands and brackets are "
-        f"{100 * found.confidence:g}% bootstrap intervals over seeds."
+        f"{100 * comparison.confidence:g}% bootstrap intervals over seeds."
     )
 
 
-def _learning(found: Comparison) -> Iterator[LearningFigure]:
-    for env_id, pairs in itertools.groupby(found.curves, key=lambda pair: pair[0].env_id):
-        here = [(group.label, found.styles[group.label], curve) for group, curve in pairs]
+def _learning(comparison: Comparison) -> Iterator[LearningFigure]:
+    for env_id, pairs in itertools.groupby(comparison.curves, key=lambda pair: pair[0].env_id):
+        here = [(group.label, comparison.styles[group.label], curve) for group, curve in pairs]
         yield LearningFigure(
             env_id,
             f"Learning curves of {', '.join(label for label, _, _ in here)} on {env_id}",
@@ -115,18 +115,18 @@ def _digits(values: np.ndarray) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
-def _iqm_ranges(found: Comparison) -> dict[str, tuple[float, float]]:
+def _iqm_ranges(comparison: Comparison) -> dict[str, tuple[float, float]]:
     """The range of all intervals of the IQM in each environment."""
-    ends: dict[str, list[float]] = {env_id: [] for env_id in found.envs}
-    for result in found.results:
+    ends: dict[str, list[float]] = {env_id: [] for env_id in comparison.envs}
+    for result in comparison.results:
         if not math.isnan(result.iqm.value):
             ends[result.group.env_id] += [result.iqm.low, result.iqm.high]
     return {env: (min(x, default=0.0), max(x, default=1.0)) for env, x in ends.items()}
 
 
-def _signal_waste(found: Comparison) -> Iterator[tuple[Group, SignalWasteChart]]:
+def _signal_waste(comparison: Comparison) -> Iterator[tuple[Group, SignalWasteChart]]:
     """Charts of the groups that were diagnosed, with one scale for each environment."""
-    pairs = [(group, split) for group in found.groups if (split := signal_waste(group))]
+    pairs = [(group, split) for group in comparison.groups if (split := signal_waste(group))]
     for _, here in itertools.groupby(pairs, key=lambda pair: pair[0].env_id):
         groups, splits = zip(*here, strict=True)
         yield from zip(groups, signal_waste_charts(splits), strict=True)
@@ -144,9 +144,9 @@ def _episode(group: Group) -> Episode | None:
     return None
 
 
-def _commands(found: Comparison) -> Iterator[tuple[Group, list[str]]]:
+def _commands(comparison: Comparison) -> Iterator[tuple[Group, list[str]]]:
     """The commands of the runs of each group, from their manifests."""
-    for group in found.groups:
+    for group in comparison.groups:
         lines = [str(record.manifest.get("command", "")) for record in group.records]
         if any(lines):
             yield group, list(filter(None, lines))

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from capo import statistics
 from capo.compare.groups import Group
-from capo.report import statistics
-from capo.report.statistics import bootstrap, iqm, probability_of_improvement
+from capo.statistics import bootstrap, iqm, probability_of_improvement
 
 FEW_SEEDS = 5
 """Below this number of seeds an interval is a rough estimate."""
@@ -50,17 +50,17 @@ class OverallResult(NamedTuple):
 
 def group_results(groups: list[Group], confidence: float) -> tuple[list[GroupResult], list[str]]:
     """The result of each group with a return, and notes on the results."""
-    found, notes = [], []
+    results, notes = [], []
     for _, here in itertools.groupby(groups, key=lambda g: g.env_id):
         scored = [(g, _scores(g, notes)) for g in here]
         scored = [(g, scores) for g, scores in scored if len(scores)]
         for g, scores in scored:
-            found.append(_result(g, scores, scored[0], confidence))
-    if any(len(result.scores) < FEW_SEEDS for result in found):
+            results.append(_result(g, scores, scored[0], confidence))
+    if any(len(result.scores) < FEW_SEEDS for result in results):
         notes.append(f"Some groups have fewer than {FEW_SEEDS} seeds: their intervals are rough.")
-    if any(result.better.low == result.better.high for result in found):
+    if any(result.better.low == result.better.high for result in results):
         notes.append("An interval of zero width means only that these seeds agree.")
-    return found, notes
+    return results, notes
 
 
 def _scores(group: Group, notes: list[str]) -> np.ndarray:
@@ -94,14 +94,14 @@ def _estimate(statistic, *samples: np.ndarray, confidence: float) -> Estimate:
     return Estimate(float(statistic(*samples)), float(low), float(high))
 
 
-def overall_results(found: list[GroupResult], confidence: float) -> list[OverallResult]:
+def overall_results(results: list[GroupResult], confidence: float) -> list[OverallResult]:
     """Mean probability of improvement over environments, for methods in several of them.
 
     The bootstrap resamples each environment and method separately.
     """
-    scores = {(r.group.env_id, r.group.label): r.scores for r in found}
+    scores = {(r.group.env_id, r.group.label): r.scores for r in results}
     pairs: dict[tuple[str, str], list[np.ndarray]] = {}
-    for r in found:
+    for r in results:
         if r.reference is not None and not math.isnan(r.better.value):
             strata = pairs.setdefault((r.group.label, r.reference), [])
             strata += [r.scores, scores[r.group.env_id, r.reference]]
@@ -110,9 +110,12 @@ def overall_results(found: list[GroupResult], confidence: float) -> list[Overall
     }
     return [
         OverallResult(
-            *pair, len(strata) // 2, _estimate(_improvement, *strata, confidence=confidence)
+            label=label,
+            reference=reference,
+            environments=len(strata) // 2,
+            better=_estimate(_improvement, *strata, confidence=confidence),
         )
-        for pair, strata in several.items()
+        for (label, reference), strata in several.items()
     ]
 
 

@@ -16,13 +16,13 @@ from capo.storage.text import printable
 TRAINING_RETURN_NOTE = "* includes the last training return of runs without an evaluation"
 
 
-def text_table(found: list[GroupResult], over: list[OverallResult], confidence: float) -> str:
+def text_table(results: list[GroupResult], over: list[OverallResult], confidence: float) -> str:
     """Final returns, with a block for each environment."""
     percent = f"{100 * confidence:g}%"
     rows = [["", "seeds", "final return", f"IQM [{percent}]", f"P(better) [{percent}]"]]
-    blank = " " if any(result.without_evaluation for result in found) else ""
+    blank = " " if any(result.without_evaluation for result in results) else ""
     titles: dict[int, str] = {}
-    for env_id, here in itertools.groupby(found, key=lambda r: r.group.env_id):
+    for env_id, here in itertools.groupby(results, key=lambda r: r.group.env_id):
         first, *rest = here
         titles[len(rows)] = f"{env_id}, against {first.group.label}" if rest else env_id
         rows += [_cells(result, blank) for result in (first, *rest)]
@@ -51,22 +51,22 @@ def _overall_cells(result: OverallResult, blank: str) -> list[str]:
     return [f"  {result.label}", "", envs, "", better]
 
 
-def interval(found: Estimate, digits: int | None = None) -> str:
+def interval(estimate: Estimate, digits: int | None = None) -> str:
     """500.0 [480.1, 512.0]; a dash for NaN."""
-    if math.isnan(found.value):
+    if math.isnan(estimate.value):
         return NOTHING
     value, low, high = (
-        rounded(x, like=found.value) if digits is None else f"{x:.{digits}f}" for x in found
+        rounded(x, like=estimate.value) if digits is None else f"{x:.{digits}f}" for x in estimate
     )
     return f"{value} [{low}, {high}]"
 
 
-def table_csv(found: list[GroupResult], over: list[OverallResult], confidence: float) -> bytes:
+def table_csv(results: list[GroupResult], over: list[OverallResult], confidence: float) -> bytes:
     """The table in full precision; unknown values are empty."""
     heads = ["environment", "algorithm", "label", "seeds", "without_evaluation", "mean"]
     heads += ["standard_error", "iqm", "iqm_low", "iqm_high", "reference", "better", "better_low"]
     rows: list[list[Any]] = [[*heads, "better_high", "confidence"]]
-    for r in found:
+    for r in results:
         group, numbers = r.group, [len(r.scores), r.without_evaluation, r.mean, r.error, *r.iqm]
         named = [group.env_id, group.algo, group.label]
         rows.append([*named, *numbers, r.reference, *r.better, confidence])

@@ -11,7 +11,7 @@ def gae(
     next_values: Float[Array, "steps envs"],
     terminated: Bool[Array, "steps envs"],
     truncated: Bool[Array, "steps envs"],
-    gamma: float,
+    gamma: float | Float[Array, ""],
     lam: float | Float[Array, ""],
     traces: Float[Array, "steps envs"] | None = None,
 ) -> Float[Array, "steps envs"]:
@@ -36,7 +36,7 @@ def gae(
     return jax.lax.scan(backward, start, (delta, decay, traces), reverse=True, unroll=8)[1]
 
 
-def gae_lambdas(lam: float, width: int) -> Float[Array, " experts"]:
+def gae_lambdas(lam: float | Float[Array, ""], width: int) -> Float[Array, " experts"]:
     """λ for each expert: horizons 1/(1 − λ) spaced evenly in the logarithm from half to double."""
     spread = jnp.linspace(1.0, -1.0, width) if width > 1 else jnp.zeros(1)
     return 1 - (1 - lam) * 2.0**spread

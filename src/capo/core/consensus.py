@@ -96,11 +96,29 @@ def logop(experts: Experts) -> Consensus:
     return Consensus(policy, dist)
 
 
+def with_deviation(
+    policy: Policy,
+    dist: Float[Array, "n params"] | None,
+    log_std: Float[Array, "experts dim"] | None,
+) -> Consensus:
+    """The consensus with the state-independent deviation of the first expert, if it has one.
+
+    Experts on old batches see less of the newest actions, and their deviations shrink further.
+    """
+    if log_std is None:
+        return Consensus(policy, dist)
+    policy = eqx.tree_at(lambda p: p.log_std, policy, log_std[0])
+    if dist is not None:
+        shared = policy.family.constrain(jnp.concatenate([log_std[0], log_std[0]]))
+        dist = dist.at[..., -log_std.shape[1] :].set(shared[-log_std.shape[1] :])
+    return Consensus(policy, dist)
+
+
 PENALTY = 1.0
 """λ of the KL-penalised surrogate J_λ that Theorem 1 is checked with."""
 
 
-def theorem(
+def theorem_metrics(
     family: Family,
     incumbent: Float[Array, "n params"],
     experts: Float[Array, "experts n params"],

@@ -1,22 +1,18 @@
 """Distillation of the consensus into the network, and the line search in the trust region."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Shaped
 
-from capo.config import Config
-from capo.core.family import excess
 from capo.core.fisher import conjugate_gradient, fisher_operator
 from capo.core.masking import tree_where
 from capo.core.networks import Policy
 from capo.core.optimizer import descend, flatten, init_optimizer
-from capo.errors import UsageError, name_of
+from capo.core.settings import PolicySettings
 
 BACKTRACK = 0.8
 MAX_BACKTRACKS = 30
-MAX_EXTENSION = 10.0
 CG_ITERATIONS = 20
 DAMPING = 1e-4
 
@@ -30,7 +26,11 @@ def batch_kl(policy: Policy, obs: Shaped[Array, "n *obs"], p: Dist) -> Scalar:
 
 
 def distill(
-    student: Policy, target: Dist, incumbent: Dist, obs: Shaped[Array, "n *obs"], config: Config
+    student: Policy,
+    target: Dist,
+    incumbent: Dist,
+    obs: Shaped[Array, "n *obs"],
+    config: PolicySettings,
 ) -> tuple[Policy, dict[str, Scalar]]:
     """Minimises KL(q ‖ π) by full-batch Gauss-Newton steps Δ = −(F + damping·I)⁻¹ ∇KL(q ‖ π).
 
@@ -73,8 +73,7 @@ def distill_adam(
     incumbent: Dist,
     obs: Shaped[Array, "n *obs"],
     learning_rate: Scalar,
-    delta: Scalar,
-    config: Config,
+    config: PolicySettings,
 ) -> tuple[Policy, dict[str, Scalar]]:
     """Minimises KL(q ‖ π) by `distill_steps` full-batch Adam steps from empty moments.
 
@@ -87,7 +86,7 @@ def distill_adam(
 
     def step(flat, _):
         trial, *_ = descend(config, flat, loss, learning_rate)
-        inside = batch_kl(restore(trial)[0], obs, incumbent) <= delta
+        inside = batch_kl(restore(trial)[0], obs, incumbent) <= config.delta
         return (jnp.where(inside, trial[0], flat[0]), trial[1]), inside
 
     last, accepted = jax.lax.scan(step, start, length=config.distill_steps)
@@ -99,39 +98,17 @@ def distill_adam(
     return restore(last)[0], info
 
 
-def limit_std(
-    incumbent: Policy, candidate: Policy, delta_std: float
-) -> tuple[Policy, dict[str, Scalar]]:
-    """Shrinks the step of the log std, on a ×0.8 grid, until its part of the KL is at most δ_std.
-
-    KL(π_t ‖ π) of diagonal Gaussians is Σ ½(eˣ − 1 − x) with x = 2(log σ_t − log σ), the part of
-    the deviation, plus Σ ½(μ_t − μ)²/σ², the part of the mean.
-    """
-    if incumbent.log_std is None or candidate.log_std is None:
-        raise UsageError(
-            f"{name_of('delta_std')} needs a Gaussian policy with a state-independent deviation"
-        )
-    old, step = incumbent.log_std, candidate.log_std - incumbent.log_std
-    scales = BACKTRACK ** jnp.arange(MAX_BACKTRACKS + 1)
-    part = 0.5 * jnp.sum(excess(-2 * scales[:, None] * step), axis=-1)
-    scale = jnp.max(jnp.where(part <= delta_std, scales, 0.0))
-    log_std = jnp.where(scale == 1.0, candidate.log_std, old + scale * step)
-    limited = eqx.tree_at(lambda p: p.log_std, candidate, log_std)
-    return limited, {"std_scale": scale}
-
-
 def line_search(
     incumbent: Policy,
     candidate: Policy,
     dist: Dist,
     obs: Shaped[Array, "n *obs"],
     delta: Scalar | float,
-    radius: bool = False,
 ) -> tuple[Policy, dict[str, Scalar]]:
     """The furthest θ_t + s (θ − θ_t) on a ×0.8 grid with KL(π_t ‖ π) ≤ δ, exact over the batch.
 
-    Starts at s = 1; with `radius`, at the s that brings the KL to δ, at most 10. If every s fails,
-    the incumbent is kept. A candidate within δ is returned unchanged.
+    Starts at s = 1. If every s fails, the incumbent is kept. A candidate within δ is returned
+    unchanged.
     """
     start, unravel = ravel_pytree(incumbent)
     end, _ = ravel_pytree(candidate)
@@ -142,14 +119,6 @@ def line_search(
     def divergence(scale):
         return batch_kl(unravel(at(scale)), obs, dist)
 
-    def towards_delta(_, scale):
-        wanted = scale * jnp.sqrt(0.98 * delta / jnp.maximum(divergence(scale), 1e-12))
-        return jnp.clip(wanted, 1.0, MAX_EXTENSION)
-
-    scale = jnp.array(1.0)
-    if radius:
-        scale = jax.lax.fori_loop(0, 4, towards_delta, scale)
-
     def outside(carry):
         tries, _, kl = carry
         return ~(kl <= delta) & (tries < MAX_BACKTRACKS)
@@ -159,6 +128,7 @@ def line_search(
         scale = scale * BACKTRACK
         return tries + 1, scale, divergence(scale)
 
+    scale = jnp.array(1.0)
     first = (jnp.array(0), scale, divergence(scale))
     _, scale, kl = jax.lax.while_loop(outside, shrink, first)
     failed = ~(kl <= delta)

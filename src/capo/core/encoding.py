@@ -13,9 +13,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from capo.config import Config, Kind
 from capo.core.nesting import parts_of
 from capo.core.normalize import RunningStats, as_float32
+from capo.core.settings import NetworkSettings
 from capo.errors import UsageError
 
 HIDDEN = {"mlp": (64, 64), "cnn": (128,)}
@@ -23,15 +23,15 @@ ACTIVATION = {"mlp": "tanh", "cnn": "relu"}
 LARGEST_SMALL_IMAGE = 35
 
 
-def with_network(config: Kind, space: gym.Space) -> Kind:
-    """The configuration with the network that its `auto` fields mean for an observation space."""
+def network_for(config: NetworkSettings, space: gym.Space) -> dict[str, Any]:
+    """The fields of the network, with what `auto` means for an observation space."""
     network = _network(config, space)
     hidden = config.hidden or ((512,) if _large(network, space) else HIDDEN[network])
     activation = ACTIVATION[network] if config.activation == "auto" else config.activation
-    return config.replace(network=network, hidden=hidden, activation=activation)
+    return {"network": network, "hidden": hidden, "activation": activation}
 
 
-def _network(config: Config, space: gym.Space) -> str:
+def _network(config: NetworkSettings, space: gym.Space) -> str:
     if config.network != "auto":
         return config.network
     return "cnn" if is_image(space) else "mlp"
@@ -69,7 +69,7 @@ class Encoder:
             )
 
     @staticmethod
-    def of(config: Config, space: gym.Space) -> "Encoder":
+    def of(config: NetworkSettings, space: gym.Space) -> "Encoder":
         """The encoder that a configuration asks for."""
         return Encoder(space, _network(config, space) == "cnn", config.frame_stack)
 
@@ -148,12 +148,12 @@ class Encoder:
         )
 
 
-def prepare(config: Config, stats: RunningStats, obs: np.ndarray) -> np.ndarray:
+def prepare(config: NetworkSettings, stats: RunningStats, obs: np.ndarray) -> np.ndarray:
     """Input of the first layer: standardised if `normalize_obs` is on; images unchanged."""
     return preparing(config, stats)(obs)
 
 
-def preparing(config: Config, stats: RunningStats) -> Callable[[np.ndarray], np.ndarray]:
+def preparing(config: NetworkSettings, stats: RunningStats) -> Callable[[np.ndarray], np.ndarray]:
     """`prepare` as a function of the observations, for many batches."""
     if config.network == "cnn":
         return lambda obs: obs
@@ -166,7 +166,7 @@ def lead_of(space: gym.Space, obs: Any) -> tuple[int, ...]:
         if mismatch(space, obs, lead) is None:
             return lead
     wanted = mismatch(space, obs, ())
-    raise UsageError(f"{wanted}; several at once have one axis more in front")
+    raise UsageError(f"{wanted}; several observations at once have a first axis for them")
 
 
 def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | None:
@@ -178,8 +178,8 @@ def mismatch(space: gym.Space, obs: Any, lead: tuple[int, ...] = ()) -> str | No
             return f"an observation has the parts {keys}, this is {type(obs).__name__}"
         if isinstance(obs, dict) and set(obs) != set(keys):
             return f"an observation has the parts {keys}, not {sorted(obs)}"
-        found = ((key, mismatch(part, obs[key], lead)) for key, part in parts_of(space))
-        return next((f"in part {key!r}, {wrong}" for key, wrong in found if wrong), None)
+        parts = ((key, mismatch(part, obs[key], lead)) for key, part in parts_of(space))
+        return next((f"in part {key!r}, {wrong}" for key, wrong in parts if wrong), None)
     shape = (*lead, *(space.shape or ()))
     if np.shape(obs) == shape:
         return None

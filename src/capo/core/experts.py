@@ -1,6 +1,5 @@
 """Training of K experts on one batch: vmapped within a device, sharded over devices."""
 
-import math
 from collections.abc import Callable
 
 import jax
@@ -9,13 +8,13 @@ import optax
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from capo.config import Config
 from capo.core.devices import expert_devices
 from capo.core.networks import Policy
-from capo.core.ppo import Expert, Samples, Share, standardize
+from capo.core.ppo import Expert, Rates, Samples, Share, standardize
+from capo.core.settings import PolicySettings
 
 UpdateRule = Callable[
-    [Policy, optax.OptState, Samples, Share, Float[Array, ""], Config],
+    [Policy, optax.OptState, Samples, Share, Rates, PolicySettings],
     Expert,
 ]
 
@@ -44,40 +43,32 @@ def shares(
     key: PRNGKeyArray,
     advantages: Float[Array, "experts n"],
     depth: int,
-    config: Config,
+    config: PolicySettings,
     sizes: Float[Array, " batches"] | None = None,
     importance: Float[Array, " n"] | None = None,
 ) -> Share:
     """Each expert's order of the samples, advantages and weights, stacked over experts.
 
-    `bootstrap` draws Dirichlet(1, …, 1) weights of mean 1. With `subset` an expert sees ⌈K/2⌉ of K
-    random blocks of the batch, so that every sample is in equally many shares, and repeats them
-    until it has taken as many steps as without. TRPO uses no sample order, so several TRPO experts
-    always get the bootstrap.
+    `bootstrap` draws Dirichlet(1, …, 1) weights of mean 1. TRPO uses no sample order, so several
+    TRPO experts always get the bootstrap.
 
     With several batches in one axis, their effective `sizes` and the `importance` of each sample
-    are factors of the weights. With `batches` expert k sees batch k only, and its size counts in
-    the aggregation instead.
+    are factors of the weights. With `batches` expert k sees batch k only, by its order or, for
+    TRPO, by its weights; the batch's size counts in the aggregation instead.
     """
     width, n = advantages.shape
     if config.advantage_norm == "batch":
-        advantages = jax.vmap(standardize)(advantages)
+        advantages = jax.vmap(lambda x: standardize(x, config.advantage_floor))(advantages)
     keys = jax.vmap(lambda k: jax.random.fold_in(key, k))(jnp.arange(width))
     alone = config.diversity == "batches"
     order = jax.vmap(lambda k: permutations(k, depth, n // width if alone else n))(keys)
     if alone:
         order += (jnp.arange(width, dtype=jnp.int32) * (n // width))[:, None, None]
-    if config.diversity == "subset":
-        blocks = permutations(jax.random.fold_in(key, width), 1, n)[0].reshape(width, -1)
-        taken = (jnp.arange(width)[:, None] + jnp.arange(math.ceil(width / 2))) % width
-        members = blocks[taken].reshape(width, -1)
-        size = members.shape[1]
-        repeats = math.ceil(depth * n / size)
-        within = jax.vmap(lambda k: permutations(k, repeats, size))(keys)
-        order = jnp.take_along_axis(members, within.reshape(width, -1), axis=1)[:, : depth * n]
     indices = order.reshape(width, depth, config.minibatches, -1)
     weights = jnp.ones((width, n))
-    if width > 1 and (config.diversity == "bootstrap" or config.base_optimizer == "trpo"):
+    if alone and config.base_optimizer == "trpo":
+        weights = width * jnp.repeat(jnp.eye(width), n // width, axis=1)
+    elif width > 1 and (config.diversity == "bootstrap" or config.base_optimizer == "trpo"):
         draws = jax.vmap(lambda k: jax.random.exponential(jax.random.fold_in(k, 1), (n,)))(keys)
         weights = draws / jnp.mean(draws, axis=1, keepdims=True)
     if importance is not None and sizes is not None:
@@ -92,8 +83,8 @@ def train_experts(
     opt_state: optax.OptState,
     samples: Samples,
     share: Share,
-    learning_rate: Float[Array, ""],
-    config: Config,
+    rates: Rates,
+    config: PolicySettings,
     devices: int | None = None,
 ) -> Expert:
     """Trains one expert for each row of `share` from the same incumbent; results are stacked.
@@ -101,21 +92,21 @@ def train_experts(
     `devices` is the number to shard over (default: the largest that divides the experts evenly).
     """
 
-    def block(policy, opt_state, samples, share, learning_rate):
-        run = jax.vmap(lambda s: update(policy, opt_state, samples, s, learning_rate, config))
+    def block(policy, opt_state, samples, share, rates, config):
+        run = jax.vmap(lambda s: update(policy, opt_state, samples, s, rates, config))
         return run(share)
 
     width = share.weights.shape[0]
     count = devices or _spread(width, expert_devices())
     if count == 1:
-        return block(policy, opt_state, samples, share, learning_rate)
+        return block(policy, opt_state, samples, share, rates, config)
     mesh = jax.make_mesh((count,), ("experts",), axis_types=(AxisType.Auto,))
     whole, split = PartitionSpec(), PartitionSpec("experts")
     sharded = jax.shard_map(
         block,
         mesh=mesh,
-        in_specs=(whole, whole, whole, split, whole),
+        in_specs=(whole, whole, whole, split, whole, whole),
         out_specs=split,
         check_vma=False,
     )
-    return sharded(policy, opt_state, samples, share, learning_rate)
+    return sharded(policy, opt_state, samples, share, rates, config)

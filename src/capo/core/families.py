@@ -17,9 +17,12 @@ from capo.core.family import (
     Family,
     Host,
     HostDist,
+    HostNormal,
     Natural,
     Scalar,
     excess,
+    gumbel,
+    logistic,
     namespace,
     total,
 )
@@ -107,8 +110,9 @@ class DiagGaussian(Family):
         log_std_q = log_std[k] - 0.5 * jnp.log(pooled)
         return jnp.concatenate([mean[k] + shift, log_std_q], axis=-1)
 
-    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
-        return rng.standard_normal((*shape, self.dim), dtype=np.float32)
+    @property
+    def noise_size(self) -> int:
+        return self.dim
 
     def sample(self, dist: HostDist, noise: Host) -> Host:
         mean, log_std = self._split(dist)
@@ -156,8 +160,12 @@ class Categorical(Family):
     def sufficient(self, action: Action) -> Natural:
         return jax.nn.one_hot(action.astype(int), self.n)[..., :-1]
 
-    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
-        return rng.gumbel(size=(*shape, self.n)).astype(np.float32)
+    @property
+    def noise_size(self) -> int:
+        return self.n
+
+    def noise(self, normal: HostNormal) -> Host:
+        return gumbel(normal)
 
     def sample(self, dist: HostDist, noise: Host) -> Host:
         return np.asarray(np.argmax(dist + noise, axis=-1))
@@ -212,8 +220,12 @@ class MultiCategorical(Family):
         terms = enumerate(self._parts())
         return jnp.concatenate([part.sufficient(action[..., i]) for i, (part,) in terms], axis=-1)
 
-    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
-        return rng.gumbel(size=(*shape, self.size)).astype(np.float32)
+    @property
+    def noise_size(self) -> int:
+        return self.size
+
+    def noise(self, normal: HostNormal) -> Host:
+        return gumbel(normal)
 
     def sample(self, dist: HostDist, noise: Host) -> Host:
         return self.mode(dist + noise)
@@ -261,8 +273,12 @@ class Bernoulli(Family):
     def sufficient(self, action: Action) -> Natural:
         return jnp.asarray(action, jnp.result_type(float))
 
-    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
-        return rng.logistic(size=(*shape, self.n)).astype(np.float32)
+    @property
+    def noise_size(self) -> int:
+        return self.n
+
+    def noise(self, normal: HostNormal) -> Host:
+        return logistic(normal)
 
     def sample(self, dist: HostDist, noise: Host) -> Host:
         return (dist + noise > 0).astype(np.int8)
@@ -283,6 +299,11 @@ def family_for(space: gym.Space) -> Family:
         f"the action space {space} is not supported; "
         "it must be a flat float Box, Discrete, MultiDiscrete or MultiBinary"
     )
+
+
+def widest_entropy(family: Family) -> float:
+    """Entropy of the policy that every run begins with: log σ = 0, or all choices alike."""
+    return float(family.entropy(jnp.zeros(family.size)))
 
 
 def to_env(space: gym.Space, actions: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num, Shaped
+from scipy.special import log_ndtr
 
 from capo.core.masking import Good, Weight, expert_mean
 
@@ -25,6 +26,7 @@ Natural = Float[Array, "*batch natural"]
 Scalar = Float[Array, "*batch"]
 Action = Num[Array, "*batch_and_event"]
 HostDist = Float[np.ndarray, "*batch params"]
+HostNormal = Float[np.ndarray, "*batch normals"]
 Host = Shaped[np.ndarray, "..."]
 
 
@@ -36,6 +38,17 @@ def namespace(x: object) -> Any:
 def excess(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
     """eˣ − 1 − x ≥ 0: Σ p·excess(log q − log p) is KL(p ‖ q) with no cancelling terms."""
     return jnp.expm1(x) - x
+
+
+def gumbel(normal: HostNormal) -> HostNormal:
+    """The standard Gumbel variable −log(−log Φ(z)) of a standard normal z."""
+    return -np.log(-log_ndtr(normal.astype(float))).astype(np.float32)
+
+
+def logistic(normal: HostNormal) -> HostNormal:
+    """The standard logistic variable log Φ(z) − log Φ(−z) of a standard normal z."""
+    z = normal.astype(float)
+    return (log_ndtr(z) - log_ndtr(-z)).astype(np.float32)
 
 
 def total(terms: Iterable[Scalar]) -> Scalar:
@@ -109,9 +122,18 @@ class Family(abc.ABC):
         """
         return self.from_natural(expert_mean(self.natural(dists), good, weight))
 
+    @property
     @abc.abstractmethod
-    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
-        """Noise for `sample`, drawn once for a whole rollout."""
+    def noise_size(self) -> int:
+        """Standard normals that an action takes."""
+
+    def noise(self, normal: HostNormal) -> Host:
+        """Noise for `sample`, from independent standard normals: z itself unless overridden."""
+        return normal
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Host:
+        """Independent noise for `sample`."""
+        return self.noise(rng.standard_normal((*shape, self.noise_size), dtype=np.float32))
 
     @abc.abstractmethod
     def sample(self, dist: HostDist, noise: Host) -> Host:

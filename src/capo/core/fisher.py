@@ -77,7 +77,7 @@ def fisher_operator(
 
 
 def _pull_back(family: Family, dist_of: Callable[[Vector], Any], flat: Vector):
-    """V ↦ Jᵀ G J v for the map from parameters to distributions."""
+    """The product v ↦ Jᵀ G J v for the map from parameters to distributions."""
     dist, forward = jax.linearize(dist_of, flat)
     backward = jax.linear_transpose(forward, flat)
 
@@ -92,7 +92,10 @@ def _pull_back(family: Family, dist_of: Callable[[Vector], Any], flat: Vector):
 
 
 def conjugate_gradient(
-    product: Callable[[Vector], Vector], b: Vector, iterations: int, damping: float
+    product: Callable[[Vector], Vector],
+    b: Vector,
+    iterations: int,
+    damping: float | Float[Array, ""],
 ) -> Vector:
     """An approximate solution of (F + damping·I) x = b in at most `iterations` steps."""
 
@@ -137,7 +140,7 @@ class Geometry:
         self._static = (policy, apply or _call)
         with jax.enable_x64(True):
             self._before = jax.device_put(_double(before))
-            self.experience = jax.device_put(Experience(*map(_double, experience)))
+            self.experience = jax.device_put(_double(experience))
         self.theta = self.flat(before)
         self.gradient = self._run(_gradient)
         self.natural = natural_gradient(self.product, self.gradient, **options)

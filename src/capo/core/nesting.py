@@ -19,10 +19,10 @@ def stack(
     """Stacks observations leaf by leaf on a new first axis (or by `join`)."""
     if not isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         return join(observations)
-    found = {
+    stacked = {
         key: stack(part, [obs[key] for obs in observations], join) for key, part in parts_of(space)
     }
-    return found if isinstance(space, gym.spaces.Dict) else tuple(found.values())
+    return stacked if isinstance(space, gym.spaces.Dict) else tuple(stacked.values())
 
 
 def leaves(space: gym.Space, obs: Any) -> Iterator[Any]:
@@ -38,5 +38,5 @@ def nest(space: gym.Space, parts: Iterator[Any]) -> Any:
     """The inverse of `leaves`."""
     if not isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
         return next(parts)
-    found = {key: nest(part, parts) for key, part in parts_of(space)}
-    return found if isinstance(space, gym.spaces.Dict) else tuple(found.values())
+    nested = {key: nest(part, parts) for key, part in parts_of(space)}
+    return nested if isinstance(space, gym.spaces.Dict) else tuple(nested.values())

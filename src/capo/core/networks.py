@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from capo.config import Config
 from capo.core.encoding import LARGEST_SMALL_IMAGE, Encoder
 from capo.core.family import Family, namespace
+from capo.core.settings import NetworkSettings
 from capo.errors import UsageError
 
 Tree = TypeVar("Tree")
@@ -120,7 +120,7 @@ def init_cnn(
 
 
 def init_net(
-    key: PRNGKeyArray, encoder: Encoder, outputs: int, head_scale: float, config: Config
+    key: PRNGKeyArray, encoder: Encoder, outputs: int, head_scale: float, config: NetworkSettings
 ) -> MLP | CNN:
     """The network of a settled configuration."""
     sizes = (*config.hidden, outputs)
@@ -161,40 +161,27 @@ class Policy(eqx.Module):
         return lambda t, obs: self.net(obs) + shifts[t]
 
 
-class Ensemble(eqx.Module):
-    """x ↦ (1/K) Σ_k f_k(x), with the parameters of the K networks stacked."""
-
-    each: MLP | CNN
-
-    def __call__(self, x) -> Any:
-        return jnp.mean(jax.vmap(lambda net: net(x))(self.each), axis=0)
-
-
 class Critic(eqx.Module):
     """Observations to the value of the state, V(s)."""
 
-    net: MLP | CNN | Ensemble
+    net: MLP | CNN
 
     def __call__(self, obs) -> Any:
         return self.net(obs)[..., 0]
 
 
-def init_policy(key: PRNGKeyArray, encoder: Encoder, family: Family, config: Config) -> Policy:
+def init_policy(
+    key: PRNGKeyArray, encoder: Encoder, family: Family, config: NetworkSettings
+) -> Policy:
     """A policy with a head of gain 0.01, whose first actions hardly depend on the state."""
     shared = 0 if config.state_dependent_std else family.shared
     net = init_net(key, encoder, family.size - shared, 0.01, config)
     return Policy(net, jnp.zeros(shared) if shared else None, family)
 
 
-def init_critic(key: PRNGKeyArray, encoder: Encoder, config: Config) -> Critic:
-    """A critic with a head of gain 1, or the mean of several."""
-
-    def make(key: PRNGKeyArray) -> MLP | CNN:
-        return init_net(key, encoder, 1, 1.0, config)
-
-    if config.critic_experts == 1:
-        return Critic(make(key))
-    return Critic(Ensemble(jax.vmap(make)(jax.random.split(key, config.critic_experts))))
+def init_critic(key: PRNGKeyArray, encoder: Encoder, config: NetworkSettings) -> Critic:
+    """A critic with a head of gain 1."""
+    return Critic(init_net(key, encoder, 1, 1.0, config))
 
 
 def to_host(module: Tree) -> Tree:

@@ -34,8 +34,11 @@ class RunningStats(NamedTuple):
         total = self.seen + count
         delta = mean - self.mean
         square = self.var * self.seen + var * count + delta**2 * self.seen * count / total
-        merged = (self.mean + delta * count / total, square / total, total)
-        return RunningStats(*(np.asarray(x, np.float64) for x in merged))
+        return RunningStats(
+            mean=np.asarray(self.mean + delta * count / total, np.float64),
+            var=np.asarray(square / total, np.float64),
+            seen=np.asarray(total, np.float64),
+        )
 
     def normalize(self, x: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """(x − mean) / std, clipped at ±10, as float32."""

@@ -13,13 +13,13 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from capo.config import Config
+from capo.core.settings import AdamSettings
 
 Flat = tuple[Float[Array, " p"], optax.OptState]
 """Parameters and moments, each a vector."""
 
 
-def optimizer(config: Config) -> optax.GradientTransformation:
+def optimizer(config: AdamSettings) -> optax.GradientTransformation:
     """Adam after clipping by the global norm; the caller multiplies by −learning rate.
 
     The schedule counts generations; Adam's own counter counts its steps.
@@ -29,7 +29,7 @@ def optimizer(config: Config) -> optax.GradientTransformation:
     )
 
 
-def init_optimizer(config: Config, params: Any) -> optax.OptState:
+def init_optimizer(config: AdamSettings, params: Any) -> optax.OptState:
     """Empty moments for `params`."""
     return optimizer(config).init(params)
 
@@ -66,7 +66,7 @@ def flatten(
 
 
 def descend(
-    config: Config, flat: Flat, loss: Callable, learning_rate: Float[Array, ""]
+    config: AdamSettings, flat: Flat, loss: Callable, learning_rate: Float[Array, ""]
 ) -> tuple[Flat, Float[Array, ""], Any]:
     """θ ← θ − learning_rate · Adam(∇loss(θ)); also ‖∇loss‖ and the auxiliary output of the loss."""
     theta, state = flat

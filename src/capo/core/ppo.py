@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Num, Shaped
 
-from capo.config import Config
+from capo.core.family import namespace
 from capo.core.masking import tree_where
 from capo.core.networks import Policy
 from capo.core.optimizer import Flat, descend, flatten
+from capo.core.settings import PolicySettings
 
 
 class Samples(NamedTuple):
@@ -22,6 +23,13 @@ class Samples(NamedTuple):
     log_prob: Float[Array, " n"]
     importance: Float[Array, " n"] | None = None
     """w = π_t / π_b for samples of earlier policies π_b; None: all are of π_t."""
+
+
+class Rates(NamedTuple):
+    """The numbers of an update that a schedule may change from generation to generation."""
+
+    learning_rate: Float[Any, ""]
+    entropy_coef: Float[Any, ""]
 
 
 class Share(NamedTuple):
@@ -41,13 +49,13 @@ class Expert(NamedTuple):
     info: dict[str, Float[Array, ""]]
 
 
-def standardize(x: Float[Any, " n"]) -> Float[Any, " n"]:
-    """(x − mean) / std, for NumPy and JAX arrays."""
-    return (x - x.mean()) / (x.std() + 1e-8)
+def standardize(x: Float[Any, " n"], floor: float | Float[Array, ""] = 0.0) -> Float[Any, " n"]:
+    """(x − mean) / max(std, floor), for NumPy and JAX arrays."""
+    return (x - x.mean()) / (namespace(x).maximum(x.std(), floor) + 1e-8)
 
 
 def clipped_surrogate(
-    ratio: Float[Array, " n"], advantages: Float[Array, " n"], clip: float | Float[Array, " n"]
+    ratio: Float[Array, " n"], advantages: Float[Array, " n"], clip: float | Float[Array, "*n"]
 ) -> Float[Array, " n"]:
     """min(ρ A, clip(ρ, 1 − ε, 1 + ε) A), sample by sample."""
     return jnp.minimum(ratio * advantages, jnp.clip(ratio, 1 - clip, 1 + clip) * advantages)
@@ -66,7 +74,7 @@ class Minibatch(NamedTuple):
 
 
 def minibatches(
-    samples: Samples, share: Share, rows: Int[Array, "minibatches m"], config: Config
+    samples: Samples, share: Share, rows: Int[Array, "minibatches m"], config: PolicySettings
 ) -> Minibatch:
     """The minibatches of an epoch, stacked: one gather is faster than one per step.
 
@@ -75,14 +83,24 @@ def minibatches(
     """
     advantages = share.advantages[rows]
     if config.advantage_norm == "minibatch":
-        advantages = jax.vmap(standardize)(advantages)
-    found = (samples.actions[rows], samples.log_prob[rows], advantages, share.weights[rows])
-    if samples.importance is None:
-        return Minibatch(rows, *found)
-    return Minibatch(rows, *found, clip=config.clip / samples.importance[rows])
+        advantages = jax.vmap(lambda x: standardize(x, config.advantage_floor))(advantages)
+    return Minibatch(
+        rows=rows,
+        actions=samples.actions[rows],
+        log_prob=samples.log_prob[rows],
+        advantages=advantages,
+        weights=share.weights[rows],
+        clip=None if samples.importance is None else config.clip / samples.importance[rows],
+    )
 
 
-def policy_loss(policy: Policy, obs: Shaped[Array, "m *obs"], batch: Minibatch, config: Config):
+def policy_loss(
+    policy: Policy,
+    obs: Shaped[Array, "m *obs"],
+    batch: Minibatch,
+    entropy_coef: Float[Any, ""],
+    config: PolicySettings,
+):
     """−E[w · min(ρ A, clip(ρ) A)] − entropy_coef · H on one minibatch, and its metrics."""
     dist = policy(obs)
     log_ratio = policy.family.log_prob(dist, batch.actions) - batch.log_prob
@@ -95,7 +113,7 @@ def policy_loss(policy: Policy, obs: Shaped[Array, "m *obs"], batch: Minibatch, 
         "approx_kl": jnp.mean(jnp.expm1(log_ratio) - log_ratio),
         "clipfrac": jnp.mean(jnp.abs(ratio - 1) > clip),
     }
-    return -gain - config.entropy_coef * entropy, info
+    return -gain - entropy_coef * entropy, info
 
 
 def ppo_update(
@@ -103,8 +121,8 @@ def ppo_update(
     opt_state: optax.OptState,
     samples: Samples,
     share: Share,
-    learning_rate: Float[Array, ""],
-    config: Config,
+    rates: Rates,
+    config: PolicySettings,
 ) -> Expert:
     """Runs the E × M steps of one expert.
 
@@ -112,26 +130,29 @@ def ppo_update(
     averages the epochs that ran.
     """
     start, restore = flatten(policy, opt_state)
+    limit = config.target_kl
 
     def network(flat: Flat) -> Policy:
         return restore(flat)[0]
 
     def step(flat, batch):
         def loss(theta):
-            return policy_loss(network((theta, flat[1])), samples.obs[batch.rows], batch, config)
+            student = network((theta, flat[1]))
+            obs = samples.obs[batch.rows]
+            return policy_loss(student, obs, batch, rates.entropy_coef, config)
 
-        flat, norm, info = descend(config, flat, loss, learning_rate)
+        flat, norm, info = descend(config, flat, loss, rates.learning_rate)
         return flat, {**info, "grad_norm": norm}
 
     def epoch(carry, rows):
         before, total, active = carry
         after, info = jax.lax.scan(step, before, minibatches(samples, share, rows, config))
-        if config.target_kl:
+        if limit is not None:
             after = tree_where(active, after, before)
         total, ran = total + active * after[0], active
-        if config.target_kl:
+        if limit is not None:
             kl = jnp.mean(policy.family.kl(samples.dist, network(after)(samples.obs)))
-            active = active & (kl <= config.target_kl)
+            active = active & (kl <= limit)
         return (after, total, active), (jax.tree.map(jnp.mean, info), ran)
 
     begin = (start, jnp.zeros_like(start[0]), jnp.array(True))
@@ -139,4 +160,10 @@ def ppo_update(
     epochs = jnp.sum(ran)
     info = {name: value[epochs - 1] for name, value in info.items()}
     mean = network((total / epochs, last[1]))
-    return Expert(*restore(last), mean, {**info, "epochs_run": epochs.astype(float)})
+    trained, moments = restore(last)
+    return Expert(
+        policy=trained,
+        opt_state=moments,
+        mean_iterate=mean,
+        info={**info, "epochs_run": epochs.astype(float)},
+    )

@@ -1,10 +1,12 @@
 """Reuse of the last batches: their importance weights and effective sample sizes."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from capo.core.batch import Batch
 
 MAX_IMPORTANCE = 10.0
 """Limit of an importance weight."""
@@ -13,7 +15,7 @@ MAX_IMPORTANCE = 10.0
 class Past(NamedTuple):
     """The batches before the newest, stacked, the latest first."""
 
-    batches: Any
+    batches: Batch
     """Batches with one more leading axis."""
     log_prob: Float[Array, "past steps envs"]
     """log π_b(a|s) under the policy that drew the actions."""
@@ -21,17 +23,18 @@ class Past(NamedTuple):
     """Number of batches that were ever stored."""
 
 
-def init_past(batch: Any, size: int) -> Past:
+def init_past(batch: Batch, size: int) -> Past:
     """Room for `size` batches of this shape, with the types that they have on a device."""
 
     def room(x):
         return jnp.zeros((size, *x.shape), jax.dtypes.canonicalize_dtype(x.dtype))
 
     batches = jax.tree.map(room, batch)
-    return Past(batches, jnp.zeros((size, *batch.rewards.shape)), jnp.zeros((), jnp.int32))
+    log_prob = jnp.zeros((size, *batch.rewards.shape))
+    return Past(batches=batches, log_prob=log_prob, stored=jnp.zeros((), jnp.int32))
 
 
-def with_newest(past: Past, batch: Any) -> Any:
+def with_newest(past: Past, batch: Batch) -> Batch:
     """The newest batch and those before it, stacked. Before the first, all are the newest."""
 
     def stack(old, new):
@@ -53,10 +56,10 @@ def importance_weights(
     return jnp.minimum(jnp.exp(log_prob - behaviour), MAX_IMPORTANCE), behaviour
 
 
-def remember(past: Past, batches: Any, behaviour: Float[Array, "batches steps envs"]) -> Past:
+def remember(past: Past, batches: Batch, behaviour: Float[Array, "batches steps envs"]) -> Past:
     """The next generation's past: all batches but the oldest."""
     kept, log_prob = jax.tree.map(lambda x: x[:-1], (batches, behaviour))
-    return Past(kept, log_prob, past.stored + 1)
+    return Past(batches=kept, log_prob=log_prob, stored=past.stored + 1)
 
 
 def effective_size(weights: Float[Array, "batches n"]) -> Float[Array, " batches"]:

@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
 
-from capo.config import Config
 from capo.core.fisher import conjugate_gradient, fisher_operator
 from capo.core.networks import Policy
-from capo.core.ppo import Expert, Samples, Share, standardize
+from capo.core.ppo import Expert, Rates, Samples, Share, standardize
+from capo.core.settings import PolicySettings
 
 BACKTRACK = 0.8
 MAX_BACKTRACKS = 15
@@ -20,16 +19,18 @@ def trpo_update(
     opt_state: optax.OptState,
     samples: Samples,
     share: Share,
-    learning_rate: Float[Array, ""],
-    config: Config,
+    rates: Rates,
+    config: PolicySettings,
 ) -> Expert:
     """θ + β x with (F + damping·I) x = g and β = √(2δ / xᵀFx), then backtracking.
 
     A step is accepted if the surrogate E[w ρ A] rises and KL(π_t ‖ π) ≤ δ; otherwise the incumbent
-    is kept. The learning rate is not used and Adam's state is returned unchanged.
+    is kept. The rates are not used and Adam's state is returned unchanged.
     """
     family, raw = policy.family, config.advantage_norm == "none"
-    advantages = share.weights * (share.advantages if raw else standardize(share.advantages))
+    advantages = share.weights * (
+        share.advantages if raw else standardize(share.advantages, config.advantage_floor)
+    )
     flat, unravel = ravel_pytree(policy)
 
     def surrogate(theta):

@@ -10,12 +10,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Shaped
 
 from capo.config import Config
+from capo.core.batch import Batch
 from capo.core.consensus import tree_pick
 from capo.core.family import Family
 from capo.core.fisher import Experience, Geometry
 from capo.core.networks import Policy
 from capo.core.ppo import standardize
-from capo.rollout import Batch
 
 DEFAULT_COUNT = 10
 """Number of generations diagnosed by default, besides the last."""
@@ -23,7 +23,7 @@ DEFAULT_COUNT = 10
 
 def diagnosed_generations(config: Config) -> frozenset[int]:
     """Generations to diagnose: every N-th, or by default ten evenly spaced, and the last."""
-    count, every = config.generations, config.diagnostics
+    count, every = config.num_generations, config.diagnostics
     if every == 0:
         return frozenset()
     spaced = range(every - 1, count, every) if every else _evenly_spaced(count)
@@ -56,11 +56,11 @@ def diagnose(
     updates = np.stack([geometry.flat(policy) for policy in policies]) - geometry.theta
     c, inner = geometry.project(updates)
     with np.errstate(divide="ignore", invalid="ignore"):  # all experts may have zero updates
-        found = agreement(c, inner)
-        found["signal_kept"] = float(split.c / np.mean(c))
-        found["waste_ratio"] = float(split.waste / np.float64(found["expert_waste"]))
-        found |= decompose_pool(geometry, incumbent, policies)
-    return row | {f"consensus/{name}": value for name, value in found.items()}
+        metrics = agreement(c, inner)
+        metrics["signal_kept"] = float(split.c / np.mean(c))
+        metrics["waste_ratio"] = float(split.waste / np.float64(metrics["expert_waste"]))
+        metrics |= decompose_pool(geometry, incumbent, policies)
+    return row | {f"consensus/{name}": value for name, value in metrics.items()}
 
 
 def unstack(experts: Policy) -> list[Policy]:

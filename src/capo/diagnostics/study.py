@@ -12,7 +12,7 @@ from capo.core.natural_gradient import DAMPING, natural_gradient
 from capo.diagnostics.online import agreement, predicted_ratio
 from capo.diagnostics.trials import Trial
 from capo.errors import UsageError, name_of
-from capo.report.statistics import standard_error
+from capo.statistics import standard_error
 
 DAMPINGS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Dampings at which the alignment is measured, as shares of F's largest eigenvalue."""
@@ -44,6 +44,7 @@ def study(trials: Iterable[Trial], depth: int, damping: float = DAMPING) -> dict
             {"experts": width, **_mean_and_error([view.width(width) for view in views])}
             for width in _widths(first.experts)
         ],
+        "apart": _apart(views),
         "ladder": _damping_rows(views),
         "plane": first.plane(),
     }
@@ -89,9 +90,9 @@ class _View:
         means = {name: float(np.mean(values)) for name, values in row.items()}
         if self.experts == 1:
             return means
-        found = agreement(c, inner)
+        agreed = agreement(c, inner)
         names = ("rho_signal", "rho_waste", "rho_total", "signal_spread")
-        means |= {name: found[name] for name in names}
+        means |= {name: agreed[name] for name in names}
         return means | self.width(self.experts, epochs)
 
     def width(self, width: int, epochs: int | None = None) -> dict[str, float]:
@@ -119,6 +120,27 @@ class _View:
             "share_of_waste": float(np.sum(along**2) / np.trace(waste)),
             "kl": float(kl),
         }
+
+
+def _apart(views: list[_View]) -> dict[str, float]:
+    """ρ_ε of updates on different batches, and the waste of the average of one for each batch.
+
+    `predicted` is 1/K + (1 − 1/K) ρ_ε for as many batches as there are experts.
+    """
+    rows: list[dict[str, float]] = []
+    width = views[0].experts
+    updates = np.concatenate([view.updates(view.depth) for view in views])
+    for view in views if len(views) > 1 else []:
+        c, inner = view.geometry.project(updates)
+        groups = [np.arange(expert, len(c), width) for expert in range(width)]
+        groups_agreement = [agreement(c[group], inner[np.ix_(group, group)]) for group in groups]
+        rho = float(np.mean([each["rho_waste"] for each in groups_agreement]))
+        waste = inner - np.outer(c, c)
+        blocks = [waste[np.ix_(group, group)] for group in groups]
+        ratio = np.mean([np.mean(block) / np.mean(np.diag(block)) for block in blocks])
+        predicted = predicted_ratio(width, rho)
+        rows.append({"rho_waste": rho, "waste_ratio": float(ratio), "predicted": predicted})
+    return _mean_and_error(rows) if rows else {}
 
 
 def _damping_rows(views: list[_View]) -> list[dict[str, float]]:
@@ -187,11 +209,25 @@ def table(numbers: dict[str, Any], returns: dict[int, float]) -> str:
         f"signal c², waste ‖ε‖², total (twice the KL) and the exact KL in 10⁻³ nats; means over "
         f"{batches} batch{'es' * (batches > 1)} × {experts} shuffles",
         f"ratio: waste of the average of the {experts} over theirs" if experts > 1 else "",
+        _width_line(numbers),
         f"F⁻¹g: damping {max(numbers['damping']):.3g} ({numbers['damping_share']:g} of F's largest "
         f"eigenvalue asked for), residual {max(numbers['residual']):.1e}, "
         f"{max(numbers['iterations'])} iterations",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _width_line(numbers: dict[str, Any]) -> str:
+    """What an average removes of the waste: over shuffles of one batch, and over batches."""
+    own = next(row for row in numbers["depths"] if row["epochs"] == numbers["depth"])
+    apart = numbers["apart"]
+    if "rho_waste" not in own or not apart:
+        return ""
+    return (
+        f"at E = {numbers['depth']}: ρ_waste {own['rho_waste']:.2f} between shuffles of a batch, "
+        f"{apart['rho_waste']:.2f} between batches; the average of {numbers['experts']} keeps "
+        f"{own['waste_ratio']:.0%} and {apart['predicted']:.0%} of the waste"
+    )
 
 
 def check_depths(epochs: Sequence[int], own: int) -> tuple[tuple[int, ...], int]:

@@ -1,6 +1,5 @@
 """Trials: K updates from one policy on one batch, each with its own shuffles, at several depths."""
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -9,20 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from capo.config import Config
+from capo.core.batch import Batch
 from capo.core.consensus import tree_pick
 from capo.core.experts import shares
 from capo.core.family import Family
 from capo.core.fisher import Apply, Experience
 from capo.core.networks import Critic, Policy
 from capo.core.optimizer import init_optimizer
-from capo.core.ppo import Samples, ppo_update
+from capo.core.ppo import Rates, Samples, ppo_update
+from capo.core.settings import PolicySettings
 from capo.diagnostics.online import to_experience, unstack
 from capo.envs.adapters import encode_observations
 from capo.envs.backends import make
-from capo.methods import Settled, settle
+from capo.methods import settle
 from capo.model import Model, check_fit
-from capo.rollout import Batch, Collector, collect
+from capo.rollout import Collector, collect
 from capo.samples import advantages_of, samples_of
 
 
@@ -51,10 +51,11 @@ def trials(
     update on a further batch, which is discarded. The learning rate is the configuration's, without
     annealing.
     """
-    changes = {"diversity": "shuffle", "base_optimizer": "ppo", "target_kl": 0.0, "diagnostics": 0}
-    config = settle(model.config.replace(algo="ppo", seed=seed, **changes))
+    config = settle(model.config).lone.replace(seed=seed, target_kl=None, diagnostics=0)
     rate = jnp.float32(learning_rate or config.learning_rate)
-    moments = init_optimizer(config, model.policy)
+    rates = Rates(rate, jnp.float32(config.entropy_coef))
+    settings = config.for_policy
+    moments = init_optimizer(settings, model.policy)
     env = encode_observations(make(config.env_id, config.num_envs, seed, config.backend), config)
     try:
         check_fit(model, env.observation_space, env.action_space, config.env_id)
@@ -62,17 +63,17 @@ def trials(
         for index in range(batches + 1):
             stats = {"obs_stats": model.obs_stats, "return_stats": model.return_stats}
             collector, batch, _ = collect(
-                env, model.policy, collector._replace(**stats), config, _rng(seed, index)
+                env, model.policy, collector._replace(**stats), config, index
             )
-            samples, advantages = _prepare(config, model.policy, model.critic, batch)
+            samples, advantages = _prepare(settings, model.policy, model.critic, batch)
             key = jax.random.fold_in(jax.random.key(seed), index)
             repeated = jnp.broadcast_to(advantages, (experts, advantages.size))
             start = _replicate((model.policy, moments), experts)
             if index == 0:
-                *_, end = _epochs(config, key, start, samples, repeated, rate, config.epochs)
+                *_, end = _epochs(settings, key, start, samples, repeated, rates, config.epochs)
                 moments = tree_pick(end[1], 0)
                 continue
-            path = _epochs(config, key, start, samples, repeated, rate, max(epochs))
+            path = _epochs(settings, key, start, samples, repeated, rates, max(epochs))
             after = {
                 depth: unstack(jax.device_get(policies))
                 for depth, (policies, _) in enumerate(path, 1)
@@ -84,15 +85,11 @@ def trials(
         env.close()
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _prepare(config: Settled, policy: Policy, critic: Critic, batch: Batch):
+@jax.jit
+def _prepare(config: PolicySettings, policy: Policy, critic: Critic, batch: Batch):
     """The samples of the experts, and the advantages in one axis."""
     advantages = advantages_of(config, critic, batch)[1]
     return samples_of(policy, batch, advantages, config)[0], advantages.reshape(-1)
-
-
-def _rng(seed: int, index: int) -> np.random.Generator:
-    return np.random.default_rng([seed, index])
 
 
 def _replicate(tree: Any, count: int) -> Any:
@@ -100,20 +97,22 @@ def _replicate(tree: Any, count: int) -> Any:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), tree)
 
 
-def _epochs(config, key, start, samples, advantages, rate, depth: int) -> Iterator[Any]:
+def _epochs(settings, key, start, samples, advantages, rates, depth: int) -> Iterator[Any]:
     """Parameters and moments of the K experts after each epoch."""
     for index in range(depth):
-        share = shares(jax.random.fold_in(key, index), advantages, 1, config)
-        start = _epoch(config, *start, samples, share, rate)
+        share = shares(jax.random.fold_in(key, index), advantages, 1, settings)
+        start = _epoch(settings, *start, samples, share, rates)
         yield start
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _epoch(config: Config, policies: Policy, states: optax.OptState, samples: Samples, share, rate):
+@jax.jit
+def _epoch(
+    config: PolicySettings, policies: Policy, states: optax.OptState, samples: Samples, share, rates
+):
     """Parameters and moments of the K experts after one epoch."""
 
     def update(policy, state, own):
-        out = ppo_update(policy, state, samples, own, rate, config)
+        out = ppo_update(policy, state, samples, own, rates, config)
         return out.policy, out.opt_state
 
     return jax.vmap(update)(policies, states, share)

@@ -155,14 +155,14 @@ class EnvSource:
         """The training environments of a configuration."""
         return self.make(config.num_envs, config.seed, config.workers)
 
-    def sized(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Adds a fixed number of environments, and `num_steps` for a batch of the usual size."""
+    def sized(self, fields: dict[str, Any], batch_size: int) -> dict[str, Any]:
+        """Adds a fixed number of environments, and `num_steps` for a batch of this size."""
         if self.fixed_num_envs is None:
             return fields
         asked = fields.get("num_envs", self.fixed_num_envs)
         if asked != self.fixed_num_envs:
             raise UsageError(f"num_envs is {asked}, but {self.fixed_num_envs} environments came in")
-        num_steps = max(1, Config.num_envs * Config.num_steps // self.fixed_num_envs)
+        num_steps = max(1, batch_size // self.fixed_num_envs)
         return {"num_steps": num_steps, **fields, "num_envs": self.fixed_num_envs}
 
 
@@ -214,7 +214,7 @@ def env_source(env: Any, backend: str = "auto") -> EnvSource:
     )
 
 
-def with_timeout(source: EnvSource, seconds: float, hard: bool = False) -> EnvSource:
+def with_timeout(source: EnvSource, seconds: float | None, hard: bool = False) -> EnvSource:
     """The same source, with a timeout on all environments it makes."""
 
     def make_limited(count: int, seed: int, workers: int | None = 0) -> VectorEnv:

@@ -27,15 +27,15 @@ STDERR = 2
 class TimeoutEnv:
     """Wraps environments: a step or reset that takes longer than `seconds` raises `EnvError`.
 
-    0 seconds means no limit. `hard` ends the process where the error cannot be raised.
+    None: no limit. `hard` ends the process where the error cannot be raised.
     """
 
-    def __init__(self, env: VectorEnv, name: str, seconds: float, hard: bool = False):
+    def __init__(self, env: VectorEnv, name: str, seconds: float | None, hard: bool = False):
         self.backend, self.num_envs = env.backend, env.num_envs
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self._env, self._name, self._seconds = env, name, seconds
-        self._hard = hard and seconds > 0
-        self._hard_armed_at, self._steps = -seconds, 0
+        self._env, self._name, self._seconds = env, name, seconds or 0.0
+        self._hard = hard and seconds is not None
+        self._hard_armed_at, self._steps = -self._seconds, 0
         self._alarm: Alarm | None = None
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:

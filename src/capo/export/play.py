@@ -27,7 +27,7 @@ class Video(NamedTuple):
     episodes: Evaluation
 
 
-def record(
+def play_episodes(
     model: Model,
     episodes: int = 1,
     seed: int | None = None,
@@ -52,8 +52,8 @@ def record(
         return True
 
     with contextlib.closing(env):
-        found = _play(model, env, episodes, seed, max_steps, deterministic, on_step)
-    return Video(frames, speed / every, found)
+        recording = _play(model, env, episodes, seed, max_steps, deterministic, on_step)
+    return Video(frames, speed / every, recording)
 
 
 def watch(

@@ -78,8 +78,8 @@ def _mp4(frames: list[np.ndarray], fps: float) -> bytes:
 
 def _ffmpeg() -> str:
     """Path of ffmpeg: the system's, or the one of the extra `play`."""
-    if found := shutil.which("ffmpeg"):
-        return found
+    if program := shutil.which("ffmpeg"):
+        return program
     try:
         return importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     except ImportError as error:

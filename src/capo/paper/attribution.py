@@ -1,6 +1,6 @@
 """Variants that switch on the parts of CAPO one at a time, and the contrasts between them."""
 
-from capo.paper.design import Contrast, Variant
+from capo.sweeps.design import Contrast, Variant
 
 PPO, BEST, AVERAGE = Variant("ppo"), Variant("best-of-k"), Variant("capo-avg")
 PPO_RESET = Variant("ppo", "carry reset", (("carry", "reset"),))

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from capo.paper.design import Measure, Variant
 from capo.paper.experiments import EXPERIMENTS
-from capo.paper.matching import Results, find_runs, find_values
-from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.summaries import Summary
-from capo.paper.tables import Entry, paper_mismatch
 from capo.paper.verdicts import UNDECIDED, Entries, Verdict, too_few
 from capo.report.format import compact
+from capo.sweeps.design import Measure, Variant
+from capo.sweeps.results import Results
+from capo.sweeps.tables import Entry
 
-Check = Callable[[Selection, Results], Verdict]
+Check = Callable[[Results], Verdict]
 Rule = Callable[[Entries], Verdict]
 
 
@@ -40,15 +38,16 @@ class Quantity(NamedTuple):
 def make_check(name: str, env: str, quantities: Sequence[Quantity], rule: Rule) -> Check:
     """A rule about quantities of one experiment on one task, from runs of equal length."""
 
-    def check(selection: Selection, results: Results) -> Verdict:
-        entries = {each.name: _entry(name, env, each, selection, results) for each in quantities}
-        runs = _runs(env, quantities, selection, results)
+    def check(results: Results) -> Verdict:
+        entries = {each.name: _entry(name, env, each, results) for each in quantities}
+        variants = [each.variant for each in quantities]
+        runs = [run for variant in variants for run in results.of(env, variant).values()]
         lengths = sorted({run.config["total_steps"] for run in runs})
         if len(lengths) > 1 and not too_few(list(entries.values())):
             listed = " and ".join(map(compact, lengths))
             return Verdict(UNDECIDED, f"runs of {listed} steps cannot be compared")
         word, numbers = rule(entries)
-        reason = paper_mismatch(env, runs, quantities[0].measure)
+        reason = results.mismatch(EXPERIMENTS[name], env, variants, quantities[0].measure)
         return Verdict(word, "; ".join(filter(None, [reason, numbers])))
 
     return check
@@ -64,23 +63,12 @@ def variant_with(name: str, algo: str, value: object) -> Variant:
     return next(v for v in method_variants(name, algo) if v.changes[0][1] == value)
 
 
-def _entry(
-    name: str, env: str, quantity: Quantity, selection: Selection, results: Results
-) -> Entry:
+def _entry(name: str, env: str, quantity: Quantity, results: Results) -> Entry:
     """The cell of an experiment's tables; empty if it was not selected."""
     experiment, (_, variant, measure) = EXPERIMENTS[name], quantity
-    is_selected = env in envs_of(experiment, selection)
-    is_selected &= variant in variants_of(experiment, selection)
-    values = find_values(env, variant, measure, selection, results) if is_selected else ()
-    return Entry(values, experiment.published(env, variant, measure), measure.digits)
-
-
-def _runs(
-    env: str, quantities: Sequence[Quantity], selection: Selection, results: Results
-) -> list[Summary]:
-    """The runs behind the quantities."""
-    return [
-        run
-        for each in quantities
-        for run in find_runs(env, each.variant, selection, results).values()
-    ]
+    selected = (env, variant) in results.cells(experiment)
+    return Entry(
+        values=results.values(env, variant, measure) if selected else (),
+        published=experiment.published(env, variant, measure),
+        digits=measure.digits,
+    )

@@ -39,9 +39,9 @@ CLAIMS: tuple[Claim, ...] = (
 
 def claims_of(names: Sequence[str]) -> dict[str, list[Claim]]:
     """The claims to show with each of some experiments, each claim once."""
-    found: dict[str, list[Claim]] = {name: [] for name in names}
+    claims: dict[str, list[Claim]] = {name: [] for name in names}
     for claim in CLAIMS:
-        place = next((name for name in claim.experiments if name in found), None)
+        place = next((name for name in claim.experiments if name in claims), None)
         if place is not None:
-            found[place].append(claim)
-    return found
+            claims[place].append(claim)
+    return claims

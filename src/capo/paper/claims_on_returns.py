@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from capo.paper.checks import Claim, Quantity, Rule, make_check, method_variants, variant_with
-from capo.paper.design import Variant
 from capo.paper.experiments import EXPERIMENTS, SEVERAL_EXPERTS
-from capo.paper.measures import RETURN, SECONDS_RATIO
+from capo.paper.measures import SECONDS_RATIO
 from capo.paper.published import METHOD_NAMES, look_up, method_key, task_name
 from capo.paper.tasks import ENVS, HOPPER
 from capo.paper.verdicts import about_equal, above, beyond, no_worse, small_spread, smaller_spread
+from capo.sweeps.design import Variant
+from capo.sweeps.measures import RETURN
 
 SMALL_SPREAD = (
     "It holds if best − worst plus 2 σ is less than a quarter of the mean, and does not hold if "

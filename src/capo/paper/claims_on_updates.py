@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 
 from capo.paper.checks import Claim, Quantity, make_check, variant_with
-from capo.paper.design import Measure, Variant
 from capo.paper.experiments import EXPERIMENTS, SEVERAL_EXPERTS
-from capo.paper.matching import Results
 from capo.paper.measures import DEPTH_COLUMNS, WASTE, WASTE_LAST
 from capo.paper.published import METHOD_NAMES, task_name
-from capo.paper.selection import Selection
-from capo.paper.summaries import Summary
-from capo.paper.tables import NOT_RUN
 from capo.paper.tasks import ANT, CHEETAH, HOPPER, HUMANOID, WALKER
 from capo.paper.verdicts import FAILS, HOLDS, Verdict, above, beyond, grows_faster, peak
+from capo.sweeps.design import Measure, Variant
+from capo.sweeps.results import Results
+from capo.sweeps.summaries import Summary
+from capo.sweeps.tables import NOT_RUN
 
 GENERATIONS = "wide_generations"
 """Key of a summary's total: generations with several experts."""
@@ -45,7 +44,9 @@ def depth_claims(name: str, env: str, low: int, where: str) -> list[Claim]:
             "Signal against waste",
             "Signal levels off and waste does not: from E = 10 to E = 40 waste grows by the larger "
             "factor.",
-            make_check(name, env, growth, lambda found: grows_faster(found, ("signal", "waste"))),
+            make_check(
+                name, env, growth, lambda entries: grows_faster(entries, ("signal", "waste"))
+            ),
         ),
         (
             "Alignment against depth",
@@ -121,8 +122,8 @@ def theorem_claim() -> Claim:
     )
 
 
-def _check_theorem(_: Selection, results: Results) -> Verdict:
-    runs = [run for run in results.values() if run.totals.get(GENERATIONS)]
+def _check_theorem(results: Results) -> Verdict:
+    runs = [run for run in results.runs.values() if run.totals.get(GENERATIONS)]
     if not runs:
         return Verdict(NOT_RUN, "")
     merged = [run for run in runs if run.algo in SEVERAL_EXPERTS]

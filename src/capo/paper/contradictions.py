@@ -3,10 +3,10 @@
 import itertools
 import math
 
-from capo.paper.design import Published
 from capo.paper.experiments import ALGOS
 from capo.paper.published import look_up, mean_at, method_key, task_name
 from capo.paper.tasks import ENVS
+from capo.sweeps.design import Published
 
 DEFAULTS = {
     "Table 8, incumbent": ("carry", "incumbent"),
@@ -36,12 +36,12 @@ def same_settings(algo: str, env: str) -> dict[str, Published]:
     if (algo, task_name(env)) == ("ppo", "Hopper"):
         row = _depth(10)
         places["Table 1, E = 10"] = Published(row["return"], row["return_se"])
-    return {where: found for where, found in places.items() if found is not None}
+    return {where: stated for where, stated in places.items() if stated is not None}
 
 
-def furthest(found: dict[str, Published]) -> float:
+def furthest(stated: dict[str, Published]) -> float:
     """The largest difference of two means, in combined standard errors."""
-    pairs = itertools.combinations(found.values(), 2)
+    pairs = itertools.combinations(stated.values(), 2)
     return max((abs(a.mean - b.mean) / math.hypot(a.error, b.error) for a, b in pairs), default=0)
 
 
@@ -55,9 +55,9 @@ def _settings() -> list[str]:
     """Methods whose returns at equal settings differ."""
     lines = []
     for algo, env in itertools.product(ALGOS, ENVS):
-        found = same_settings(algo, env)
-        if furthest(found) > LIMIT:
-            listed = ", ".join(f"{x.mean:.0f} ± {x.error:.0f} ({at})" for at, x in found.items())
+        stated = same_settings(algo, env)
+        if furthest(stated) > LIMIT:
+            listed = ", ".join(f"{x.mean:.0f} ± {x.error:.0f} ({at})" for at, x in stated.items())
             lines.append(f"{algo} on {task_name(env)} at the same settings: {listed}.")
     stopped = mean_at("target_kl", "rows", "Ant", "ppo", "0.02")
     main = mean_at("main", "rows", "ppo", "Ant")
@@ -70,8 +70,8 @@ def _settings() -> list[str]:
 
 
 def _hopper() -> str:
-    found = same_settings("ppo", "Hopper-v4")
-    listed = ", ".join(f"{each.mean:.0f} ({where})" for where, each in found.items())
+    stated = same_settings("ppo", "Hopper-v4")
+    listed = ", ".join(f"{each.mean:.0f} ({where})" for where, each in stated.items())
     return f"ppo on Hopper: {listed}, and {HOPPER_PPO_IN_TEXT} in the text of Section 5.2."
 
 

@@ -7,14 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from capo.paper.design import Experiment
-from capo.paper.matching import Results, find_values
 from capo.paper.measures import DEPTH_COLUMNS
 from capo.paper.published import task_name
-from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.tables import Entry
 from capo.report.format import compact, count
 from capo.report.plots import BLUE, ORANGE, tidy
+from capo.sweeps.design import Experiment
+from capo.sweeps.results import Results
+from capo.sweeps.tables import Entry
 
 GREEN, INK = "#1a8a5a", "#1d1d1f"
 COLORS = {"return": GREEN, "signal": BLUE, "waste": ORANGE, "total": INK, "alignment": INK}
@@ -41,18 +40,16 @@ class DepthCurve(NamedTuple):
     seeds: int
 
 
-def depth_curve(
-    experiment: Experiment, env_id: str, column: str, selection: Selection, results: Results
-) -> DepthCurve:
+def depth_curve(experiment: Experiment, env_id: str, column: str, results: Results) -> DepthCurve:
     """The curve of one measure, at the depths with a run or a published number."""
     measure = DEPTH_COLUMNS[column]
     cells = {
         int(dict(variant.changes)["epochs"]): Entry(
-            find_values(env_id, variant, measure, selection, results),
+            results.values(env_id, variant, measure),
             experiment.published(env_id, variant, measure),
             measure.digits,
         )
-        for variant in variants_of(experiment, selection)
+        for variant in results.variants(experiment)
     }
     ours = {e: cell for e, cell in sorted(cells.items()) if cell.values}
     theirs = {e: cell.published.mean for e, cell in sorted(cells.items()) if cell.published}
@@ -68,22 +65,19 @@ def depth_curve(
 
 
 def _curves(
-    experiment: Experiment, columns: tuple[str, ...], selection: Selection, results: Results
+    experiment: Experiment, columns: tuple[str, ...], results: Results
 ) -> dict[str, dict[str, DepthCurve]]:
     """Curves by task and measure, for the tasks with a run."""
-    found = {
-        env_id: {
-            column: depth_curve(experiment, env_id, column, selection, results)
-            for column in columns
-        }
-        for env_id in envs_of(experiment, selection)
+    curves = {
+        env_id: {column: depth_curve(experiment, env_id, column, results) for column in columns}
+        for env_id in results.envs(experiment)
     }
-    return {env_id: row for env_id, row in found.items() if row["return"].seeds}
+    return {env_id: row for env_id, row in curves.items() if row["return"].seeds}
 
 
-def depth_figure(experiment: Experiment, selection: Selection, results: Results) -> Figure | None:
+def depth_figure(experiment: Experiment, results: Results) -> Figure | None:
     """Return on the left axis, signal and waste on the right; the paper's numbers are dotted."""
-    rows = _curves(experiment, ("return", "signal", "waste"), selection, results)
+    rows = _curves(experiment, ("return", "signal", "waste"), results)
     if not rows:
         return None
     figure = Figure(figsize=(8.4, 4.8 * len(rows)), layout="constrained")
@@ -101,12 +95,10 @@ def depth_figure(experiment: Experiment, selection: Selection, results: Results)
     return figure
 
 
-def fisher_epochs_figure(
-    experiment: Experiment, selection: Selection, results: Results
-) -> Figure | None:
+def fisher_epochs_figure(experiment: Experiment, results: Results) -> Figure | None:
     """Three panels: signal and waste; their sum and the return; the alignment."""
     columns = ("return", "signal", "waste", "total", "alignment")
-    rows = _curves(experiment, columns, selection, results)
+    rows = _curves(experiment, columns, results)
     if not rows:
         return None
     figure = Figure(figsize=(13.2, 3.9 * len(rows)), layout=ConstrainedLayoutEngine(w_pad=0.12))
@@ -138,30 +130,30 @@ def _column(figure: Figure, lines: int, panels: int) -> list[list[Axes]]:
     return [list(row) for row in figure.subplots(lines, panels, squeeze=False)]
 
 
-def _title(env_id: str, found: DepthCurve) -> str:
-    return f"{task_name(env_id)}, PPO, {count(found.seeds, 'seed')}"
+def _title(env_id: str, curve: DepthCurve) -> str:
+    return f"{task_name(env_id)}, PPO, {count(curve.seeds, 'seed')}"
 
 
-def _lines(axes: Axes, found: DepthCurve, with_paper: bool = False) -> None:
+def _lines(axes: Axes, curve: DepthCurve, with_paper: bool = False) -> None:
     """Our means with bars of one standard error, and the paper's dotted."""
-    color, label = COLORS[found.column], LABELS[found.column]
-    if len(found.epochs):
-        error = np.nan_to_num(found.error)
+    color, label = COLORS[curve.column], LABELS[curve.column]
+    if len(curve.epochs):
+        error = np.nan_to_num(curve.error)
         style = {"fmt": "o-", "ms": 4.5, "lw": 1.7, "capsize": 2.5}
-        axes.errorbar(found.epochs, found.mean, error, color=color, label=label, **style)
-    if with_paper and len(found.paper):
-        axes.plot(found.paper_epochs, found.paper, ":", color=color, lw=1.5, label=label + PAPER)
+        axes.errorbar(curve.epochs, curve.mean, error, color=color, label=label, **style)
+    if with_paper and len(curve.paper):
+        axes.plot(curve.paper_epochs, curve.paper, ":", color=color, lw=1.5, label=label + PAPER)
 
 
-def _marks(axes: Axes, found: DepthCurve) -> None:
-    if len(found.paper):
+def _marks(axes: Axes, curve: DepthCurve) -> None:
+    if len(curve.paper):
         style = {"mfc": "none", "mec": "#c0392b", "ms": 8, "mew": 1.6, "ls": "none"}
-        axes.plot(found.paper_epochs, found.paper, "D", label="paper", **style)
+        axes.plot(curve.paper_epochs, curve.paper, "D", label="paper", **style)
 
 
 def _epochs(axes: Axes, row: list[DepthCurve]) -> None:
     """A logarithmic axis with a tick at each depth."""
-    depths = sorted({int(e) for found in row for e in (*found.epochs, *found.paper_epochs)})
+    depths = sorted({int(e) for curve in row for e in (*curve.epochs, *curve.paper_epochs)})
     axes.set(xscale="log", xlabel="epochs E")
     axes.set_xticks(depths, [str(e) for e in depths])
     axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
@@ -180,6 +172,6 @@ def _sides(left: Axes, right: Axes, left_label: str, right_label: str) -> None:
 def _handles(left: Axes, right: Axes) -> tuple[list, list]:
     """Lines of both axes and their labels for one legend, the paper's after ours."""
     pairs = [axes.get_legend_handles_labels() for axes in (left, right)]
-    found = {label: handle for axes in pairs for handle, label in zip(*axes, strict=True)}
-    names = [name for each in LABELS.values() for name in (each, each + PAPER) if name in found]
-    return [found[name] for name in names], names
+    handles = {label: handle for axes in pairs for handle, label in zip(*axes, strict=True)}
+    names = [name for each in LABELS.values() for name in (each, each + PAPER) if name in handles]
+    return [handles[name] for name in names], names

@@ -1,28 +1,31 @@
 """All experiments: their tasks, variants, seeds, measures, published numbers and tables."""
 
+import functools
 from typing import Any
 
 from capo.paper import arms, attribution, published
-from capo.paper.design import Contrast, Experiment, Finder, Layout, Measure, Variant
 from capo.paper.measures import (
     COMPUTE,
     CORRELATION,
     CORRELATION_LAST,
     DEPTH_COLUMNS,
-    FRAMES,
-    GRADIENT_STEPS,
     LAST_UPDATE,
-    PARAMETERS,
-    RETURN,
-    SECONDS,
     SECONDS_RATIO,
     SPREAD,
-    TRAINING_RETURN,
     WASTE,
     WASTE_EXPECTED,
     WASTE_LAST,
 )
-from capo.paper.tasks import ANT, CHEETAH, ENVS, HOPPER, WALKER
+from capo.paper.tasks import ANT, CHEETAH, ENVS, HOPPER, WALKER, mismatch
+from capo.sweeps.design import Contrast, Experiment, Finder, Layout, Measure, Variant
+from capo.sweeps.measures import (
+    FRAMES,
+    GRADIENT_STEPS,
+    PARAMETERS,
+    RETURN,
+    SECONDS,
+    TRAINING_RETURN,
+)
 
 ALGOS = ("ppo", "ppo-kx", "best-of-k", "ppo-swa", "trpo", "capo-avg", "capo")
 EPOCHS = (2, 4, 6, 10, 15, 20, 40)
@@ -30,7 +33,9 @@ EPOCHS = (2, 4, 6, 10, 15, 20, 40)
 
 def _sweep(algos: tuple[str, ...], field: str, label: str, values: tuple[Any, ...]):
     return tuple(
-        Variant(algo, label.format(value), ((field, value),)) for algo in algos for value in values
+        Variant(algo, label.format("none" if value is None else value), ((field, value),))
+        for algo in algos
+        for value in values
     )
 
 
@@ -58,10 +63,11 @@ def _by_depth(stated: Finder) -> tuple[Layout, ...]:
     )
 
 
+OfThePaper = functools.partial(Experiment, mismatch=mismatch)
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
-        Experiment(
+        OfThePaper(
             "main",
             "Final return of every method",
             "Table 4",
@@ -72,12 +78,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             (Layout("Final return", ("algo",), "env", (RETURN,), published.main_table),),
             contrasts=OVER_PPO,
         ),
-        Experiment(
+        OfThePaper(
             "curves",
             "Learning curves",
             "Figure 3",
             "Training return: the mean of the last 100 episodes, with exploration noise. Bands are "
-            "±1 standard error over seeds.",
+            "95% bootstrap intervals over seeds.",
             ENVS,
             METHODS,
             8,
@@ -89,7 +95,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "curves",
             OVER_PPO,
         ),
-        Experiment(
+        OfThePaper(
             "compute",
             "Compute of each method",
             "Table 2",
@@ -110,7 +116,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Layout("Counts", ("algo",), "measure", (FRAMES, GRADIENT_STEPS, PARAMETERS)),
             ),
         ),
-        Experiment(
+        OfThePaper(
             "depth",
             "Deeper updates: return, signal and waste against epochs",
             "Table 1 and Figure 1b",
@@ -124,7 +130,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             _by_depth(published.depth_hopper),
             "depth",
         ),
-        Experiment(
+        OfThePaper(
             "fisher-epochs",
             "Deeper updates on HalfCheetah",
             "Figure 4",
@@ -137,7 +143,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             _by_depth(published.depth_halfcheetah),
             "fisher-epochs",
         ),
-        Experiment(
+        OfThePaper(
             "correlation",
             "Correlation of the experts' signals and wastes",
             "Table 5",
@@ -158,7 +164,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Layout("Over the run", ("env",), "measure", (*CORRELATION.values(), SPREAD)),
             ),
         ),
-        Experiment(
+        OfThePaper(
             "waste",
             "Waste of the consensus relative to its experts",
             "Table 6",
@@ -184,7 +190,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 ),
             ),
         ),
-        Experiment(
+        OfThePaper(
             "wall-clock",
             "Wall-clock time",
             "Table 7",
@@ -213,7 +219,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 ),
             ),
         ),
-        Experiment(
+        OfThePaper(
             "carry",
             "Optimizer state carried to the next generation",
             "Table 8",
@@ -228,7 +234,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 for after in others
             ),
         ),
-        Experiment(
+        OfThePaper(
             "width",
             "Number of experts",
             "Table 9",
@@ -238,7 +244,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             3,
             _ablation("Final return by width", "width"),
         ),
-        Experiment(
+        OfThePaper(
             "clip",
             "The clip threshold",
             "Table 10",
@@ -248,17 +254,17 @@ EXPERIMENTS: dict[str, Experiment] = {
             3,
             _ablation("Final return by clip threshold", "clip"),
         ),
-        Experiment(
+        OfThePaper(
             "target-kl",
             "Early stopping by KL",
             "Table 11",
-            "An expert stops its epochs once its KL exceeds this value; 0: never.",
+            "An expert stops its epochs once its KL exceeds this value.",
             (CHEETAH, WALKER, ANT),
-            _sweep(("ppo", *SEVERAL_EXPERTS), "target_kl", "KL = {}", (0.0, 0.02, 0.04, 0.08)),
+            _sweep(("ppo", *SEVERAL_EXPERTS), "target_kl", "KL = {}", (None, 0.02, 0.04, 0.08)),
             3,
             _ablation("Final return by target KL", "target_kl"),
         ),
-        Experiment(
+        OfThePaper(
             "warmup",
             "The warmup",
             "Table 12",
@@ -268,7 +274,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             5,
             _ablation("Final return by warmup", "warmup"),
         ),
-        Experiment(
+        OfThePaper(
             "attribution",
             "Attribution of the gain",
             "not in the paper",
@@ -280,7 +286,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "attribution",
             attribution.CONTRASTS,
         ),
-        arms.SEARCH,
+        arms.TWINS,
+        arms.WIDER,
+        arms.WIDER_BEST,
+        arms.PROOF,
+        arms.PROOF_ON_HUMANOID,
     )
 }
 OF_THE_PAPER = tuple(name for name, each in EXPERIMENTS.items() if each.reference is None)

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from capo.paper.contradictions import CONTRADICTIONS
-from capo.paper.matching import Results, RunCount
+from capo.paper.experiments import EXPERIMENTS
 from capo.paper.reports import ExperimentReport, build_reports, runs_used
-from capo.paper.run_keys import RunKey
-from capo.paper.selection import Selection, runs_of
-from capo.paper.summaries import Summary
-from capo.paper.table_formats import to_csv, to_markdown
 from capo.report.format import compact, count
 from capo.report.webpage import read_source, render, trained_with
 from capo.storage.files import write_atomic
+from capo.sweeps.formats import to_csv, to_markdown
+from capo.sweeps.keys import RunKey
+from capo.sweeps.results import Results, RunCount
+from capo.sweeps.selection import Selection, runs_of
+from capo.sweeps.summaries import Summary
 
 TITLE = "The paper's experiments, run again"
 
@@ -21,15 +22,14 @@ TITLE = "The paper's experiments, run again"
 def write(
     out: Path,
     names: Sequence[str],
-    selection: Selection,
     results: Results,
     failures: Mapping[str, str],
     command: str,
 ) -> None:
     """Writes index.html, and for each experiment NAME.md, NAME.csv and NAME.png if it has them."""
-    reports = build_reports(names, selection, results)
+    reports = build_reports(names, results)
     out.mkdir(parents=True, exist_ok=True)
-    whole = index_page(names, reports, selection, results, failures, command)
+    whole = index_page(names, reports, results, failures, command)
     write_atomic(out / "index.html", whole)
     for name, each in zip(names, reports, strict=True):
         write_atomic(out / f"{name}.md", markdown(each).encode())
@@ -49,8 +49,8 @@ def markdown(each: ExperimentReport) -> str:
     ]
     if each.figure is not None:
         parts.append(f"![{experiment.title}]({experiment.name}.png)")
-    for found in each.tables:
-        parts += [f"## {found.title}", to_markdown(found).rstrip()]
+    for table in each.tables:
+        parts += [f"## {table.title}", to_markdown(table).rstrip()]
     groups = each.checked_claims
     if groups:
         parts.append("## Claims of the paper")
@@ -63,19 +63,18 @@ def markdown(each: ExperimentReport) -> str:
 def index_page(
     names: Sequence[str],
     reports: Sequence[ExperimentReport],
-    selection: Selection,
     results: Results,
     failures: Mapping[str, str],
     command: str,
 ) -> bytes:
     """The HTML page, with the experiments in this order."""
-    runs = runs_used(names, selection, results)
+    runs = runs_used(names, results)
     return render(
         "paper/index.html",
         read_source("compare/page.css") + read_source("paper/page.css"),
         generator="capo reproduce",
         title=TITLE,
-        lead=_lead(names, set(runs), selection),
+        lead=_lead(names, set(runs), results.selection),
         footer=origins(list(runs.values())),
         reports=reports,
         contradictions=CONTRADICTIONS,
@@ -87,7 +86,9 @@ def index_page(
 
 def _lead(names: Sequence[str], runs: set[RunKey], selection: Selection) -> str:
     """A sentence about the number of runs and the selection."""
-    done = RunCount.of(runs, {run.key for run in runs_of(names, selection)})
+    done = RunCount.of(
+        runs, {run.key for run in runs_of([EXPERIMENTS[name] for name in names], selection)}
+    )
     parts = [f"{done.done} of {count(done.wanted, 'run')}"]
     parts += [f"{done.others} more with other seeds or numbers of steps"] if done.others else []
     parts += [f"{compact(selection.steps)} steps each" if selection.steps else "the paper's steps"]
@@ -97,7 +98,7 @@ def _lead(names: Sequence[str], runs: set[RunKey], selection: Selection) -> str:
     if selection.sizes:
         sizes = ", ".join(f"{name} {value}" for name, value in selection.sizes)
         parts.append(f"sizes different from the paper's ({sizes})")
-    if selection.reduced:
+    if selection.only_env:
         parts.append(
             "one task of each experiment, and of a swept setting the default and one other value"
         )
@@ -109,8 +110,8 @@ def origins(runs: Sequence[Summary]) -> list[str]:
     versions = (run.origin.get("versions") for run in runs)
     lines = [trained_with(versions)]
     for what, key in (("Commit", "commit"), ("Cores of a run", "cores")):
-        found = sorted({str(run.origin[key]) for run in runs if run.origin.get(key)})
-        lines += [f"{what}: {', '.join(found)}."] if found else []
+        values = sorted({str(run.origin[key]) for run in runs if run.origin.get(key)})
+        lines += [f"{what}: {', '.join(values)}."] if values else []
     dates = sorted({str(run.origin["date"]) for run in runs if run.origin.get("date")})
     if dates:
         lines.append(f"Run from {dates[0]} to {dates[-1]}." if dates[1:] else f"Run {dates[0]}.")

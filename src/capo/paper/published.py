@@ -5,8 +5,9 @@ import json
 from importlib import resources
 from typing import Any
 
-from capo.paper.design import Finder, Measure, Published, Variant
-from capo.paper.measures import COMPUTE, DEPTH_COLUMNS, REFERENCE
+from capo.paper.measures import COMPUTE, DEPTH_COLUMNS
+from capo.sweeps.design import Finder, Measure, Published, Variant
+from capo.sweeps.results import REFERENCE
 
 METHOD_NAMES = {
     "ppo": "PPO",
@@ -26,16 +27,16 @@ def published_numbers() -> dict[str, Any]:
 
 def look_up(*path: str) -> Any:
     """The value at a path of `published.json`; None if there is none."""
-    found: Any = published_numbers()
+    value: Any = published_numbers()
     for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def mean_at(*path: str) -> Published | None:
     """The mean and standard error at a path of `published.json`; None if there are none."""
-    found = look_up(*path)
-    return Published(float(found["mean"]), float(found["se"])) if found else None
+    cell = look_up(*path)
+    return Published(float(cell["mean"]), float(cell["se"])) if cell else None
 
 
 def task_name(env_id: str) -> str:
@@ -61,10 +62,9 @@ def sweep_table(key: str) -> Finder:
     """Return by task, method and value, from a table that sweeps one setting."""
 
     def find(env: str, variant: Variant, _: Measure) -> Published | None:
-        value = f"{variant.changes[0][1]}" if variant.changes else ""
-        return mean_at(
-            key, "rows", task_name(env), method_key(variant.algo), value.removesuffix(".0")
-        )
+        value = variant.changes[0][1] if variant.changes else ""
+        column = "0" if value is None else f"{value}".removesuffix(".0")
+        return mean_at(key, "rows", task_name(env), method_key(variant.algo), column)
 
     return find
 
@@ -73,10 +73,12 @@ def depth_hopper(_: str, variant: Variant, measure: Measure) -> Published | None
     """Any measure by depth on Hopper."""
     columns = look_up("depth_hopper", "columns")
     row = next(row for row in look_up("depth_hopper", "rows") if row[0] == variant.changes[0][1])
-    found = dict(zip(columns, row, strict=True))
+    stated = dict(zip(columns, row, strict=True))
     name = _column_of(measure, DEPTH_COLUMNS)
     return (
-        Published(found[name], found["return_se"]) if name == "return" else Published(found[name])
+        Published(stated[name], stated["return_se"])
+        if name == "return"
+        else Published(stated[name])
     )
 
 
@@ -97,25 +99,25 @@ def column_table(key: str, columns: dict[str, Measure]) -> Finder:
         row = row[method_key(variant.algo)] if isinstance(row, dict) else row
         if row is None:
             return None
-        found = dict(zip(look_up(key, "columns"), row, strict=True))
+        stated = dict(zip(look_up(key, "columns"), row, strict=True))
         name = _column_of(measure, columns)
-        return Published(found[name], found.get(f"{name}_se", float("nan")))
+        return Published(stated[name], stated.get(f"{name}_se", float("nan")))
 
     return find
 
 
 def wall_clock_seconds(env: str, variant: Variant, _: Measure) -> Published | None:
     """PPO's seconds by task."""
-    found = (
+    cell = (
         look_up("wall_clock", "ppo_seconds", task_name(env)) if variant.algo == REFERENCE else None
     )
-    return Published(*found) if found else None
+    return Published(mean=cell[0], error=cell[1]) if cell else None
 
 
 def wall_clock_ratio(env: str, variant: Variant, _: Measure) -> Published | None:
     """Seconds relative to PPO's by method and task."""
-    found = look_up("wall_clock", "ratio", method_key(variant.algo), task_name(env))
-    return Published(found) if found else None
+    ratio = look_up("wall_clock", "ratio", method_key(variant.algo), task_name(env))
+    return Published(ratio) if ratio else None
 
 
 def compute_table(_: str, variant: Variant, measure: Measure) -> Published | None:

@@ -2,24 +2,34 @@
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from matplotlib.figure import Figure
 
 from capo.paper.checks import Claim
 from capo.paper.claims import claims_of
-from capo.paper.design import Experiment
-from capo.paper.differences import paired_differences
+from capo.paper.depth_figures import depth_figure, fisher_epochs_figure
 from capo.paper.experiments import EXPERIMENTS
-from capo.paper.figures import FIGURES
-from capo.paper.matching import Results, RunCount, count_runs, find_runs, of_own_seeds
-from capo.paper.ratios import ratio_tables
-from capo.paper.run_keys import RunKey
-from capo.paper.selection import Selection, envs_of, variants_of
-from capo.paper.summaries import Summary
-from capo.paper.tables import NOT_RUN, Table, build_table
 from capo.paper.verdicts import FAILS, HOLDS, WORDS, Verdict
+from capo.sweeps.design import Experiment
+from capo.sweeps.differences import paired_differences
+from capo.sweeps.figures import curves_figure, ratio_figure, returns_figure
+from capo.sweeps.keys import RunKey
+from capo.sweeps.ratios import ratio_tables
+from capo.sweeps.results import Results, RunCount
+from capo.sweeps.summaries import Summary
+from capo.sweeps.tables import NOT_RUN, Table, build_table
 
 DPI = 110
+FIGURES: dict[str, Callable[[Experiment, Results], Figure | None]] = {
+    "curves": curves_figure,
+    "depth": depth_figure,
+    "fisher-epochs": fisher_epochs_figure,
+    "attribution": returns_figure,
+    "ratios": ratio_figure,
+}
+"""Functions that draw a figure, by the name in `Experiment.figure`; None without runs."""
 
 
 class ExperimentReport(NamedTuple):
@@ -35,11 +45,11 @@ class ExperimentReport(NamedTuple):
     @property
     def checked_claims(self) -> dict[tuple[str, str], list[tuple[Claim, Verdict]]]:
         """Claims with runs and their verdicts, by statement and place in the paper."""
-        found: dict[tuple[str, str], list[tuple[Claim, Verdict]]] = {}
+        groups: dict[tuple[str, str], list[tuple[Claim, Verdict]]] = {}
         for claim, verdict in self.verdicts:
             if verdict.word != NOT_RUN:
-                found.setdefault((claim.statement, claim.where), []).append((claim, verdict))
-        return found
+                groups.setdefault((claim.statement, claim.where), []).append((claim, verdict))
+        return groups
 
     @property
     def unchecked_claims(self) -> list[str]:
@@ -58,51 +68,44 @@ class ExperimentReport(NamedTuple):
         }
 
 
-def build_reports(
-    names: Sequence[str], selection: Selection, results: Results
-) -> list[ExperimentReport]:
+def build_reports(names: Sequence[str], results: Results) -> list[ExperimentReport]:
     """The report of each experiment."""
     claims = claims_of(names)
-    reports = []
-    for name in names:
-        experiment = EXPERIMENTS[name]
-        verdicts = [(claim, claim.check(selection, results)) for claim in claims[name]]
-        runs = count_runs(experiment, selection, results)
-        tables = build_tables(experiment, selection, results)
-        figure = _figure(experiment, selection, results)
-        reports.append(ExperimentReport(experiment, runs, tables, figure, verdicts))
-    return reports
-
-
-def build_tables(experiment: Experiment, selection: Selection, results: Results) -> list[Table]:
-    """The tables of an experiment for the selected tasks and methods."""
-    results = of_own_seeds(experiment, results)
-    made = [build_table(experiment, layout, selection, results) for layout in experiment.layouts]
-    if experiment.reference is not None:
-        return [*ratio_tables(experiment, selection, results), *filter(None, made)]
-    return list(filter(None, [*made, paired_differences(experiment, selection, results)]))
-
-
-def runs_used(
-    names: Sequence[str], selection: Selection, results: Results
-) -> dict[RunKey, Summary]:
-    """The runs behind the tables and figures of some experiments."""
-    return {
-        key: run
+    return [
+        ExperimentReport(
+            experiment=experiment,
+            runs=results.count(experiment),
+            tables=build_tables(experiment, results),
+            figure=_figure(experiment, results.within(experiment)),
+            verdicts=[(claim, claim.check(results)) for claim in claims[experiment.name]],
+        )
         for experiment in (EXPERIMENTS[name] for name in names)
-        for env_id in envs_of(experiment, selection)
-        for variant in variants_of(experiment, selection)
-        for key, run in find_runs(
-            env_id, variant, selection, of_own_seeds(experiment, results)
-        ).items()
-    }
+    ]
 
 
-def _figure(experiment: Experiment, selection: Selection, results: Results) -> bytes | None:
+def build_tables(experiment: Experiment, results: Results) -> list[Table]:
+    """The tables of an experiment for the selected tasks and methods."""
+    own = results.within(experiment)
+    made = [build_table(experiment, layout, own) for layout in experiment.layouts]
+    if experiment.reference is not None:
+        return [*ratio_tables(experiment, own), *filter(None, made)]
+    return list(filter(None, [*made, paired_differences(experiment, own)]))
+
+
+def runs_used(names: Sequence[str], results: Results) -> dict[RunKey, Summary]:
+    """The runs behind the tables and figures of some experiments."""
+    used: dict[RunKey, Summary] = {}
+    for experiment in (EXPERIMENTS[name] for name in names):
+        own = results.within(experiment)
+        for cell in own.cells(experiment):
+            used |= own.of(*cell)
+    return used
+
+
+def _figure(experiment: Experiment, results: Results) -> bytes | None:
     if not experiment.figure:
         return None
-    results = of_own_seeds(experiment, results)
-    drawn = FIGURES[experiment.figure](experiment, selection, results)
+    drawn = FIGURES[experiment.figure](experiment, results)
     if drawn is None:
         return None
     buffer = io.BytesIO()

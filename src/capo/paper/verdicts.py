@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from capo.paper.tables import LIMIT, NOT_RUN, Entry
 from capo.report.format import typeset
+from capo.sweeps.tables import LIMIT, NOT_RUN, Entry
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "not decided"
 WORDS = (HOLDS, FAILS, UNDECIDED, NOT_RUN)
@@ -117,23 +117,23 @@ def grows_faster(entries: Entries, names: tuple[str, str]) -> Verdict:
 
 def _verdict(entries: Entries, word: str, note: str = "") -> Verdict:
     """The word of a rule, unless there are too few seeds."""
-    found = list(entries.values())
-    few = too_few(found)
-    return Verdict(few or word, _numbers(entries, _one_seed(found) if few else note))
+    listed = list(entries.values())
+    few = too_few(listed)
+    return Verdict(few or word, _numbers(entries, _one_seed(listed) if few else note))
 
 
 def _of_halves(
     entries: Entries, names: tuple[str, str], word: str, ours: list[str], theirs: list[str]
 ) -> Verdict:
     """The word of a rule about two numbers that are computed from all means."""
-    found = list(entries.values())
-    few = too_few(found)
+    cells = list(entries.values())
+    few = too_few(cells)
     listed, published = (
         ", ".join(f"{name} {x}" for name, x in zip(names, row, strict=True)) if row else ""
         for row in (ours, theirs)
     )
-    listed = "" if few == NOT_RUN else f"{listed} ({_seeds(found)})"
-    return Verdict(few or word, _joined(listed, _one_seed(found), published))
+    listed = "" if few == NOT_RUN else f"{listed} ({_seeds(cells)})"
+    return Verdict(few or word, _joined(listed, _one_seed(cells), published))
 
 
 def _one_seed(entries: Sequence[Entry]) -> str:
@@ -172,15 +172,15 @@ def _range(entries: Sequence[Entry]) -> tuple[float, float, float]:
 
 
 def _halves(entries: Entries) -> tuple[list[Entry], list[Entry]]:
-    found = list(entries.values())
-    return found[: len(found) // 2], found[len(found) // 2 :]
+    cells = list(entries.values())
+    return cells[: len(cells) // 2], cells[len(cells) // 2 :]
 
 
 def _published(halves: Sequence[Sequence[Entry]]) -> list[list[float]]:
     """The published means; empty if one is missing."""
-    found = [[entry.published.mean for entry in half if entry.published] for half in halves]
-    whole = all(len(row) == len(half) for row, half in zip(found, halves, strict=True))
-    return found if whole else []
+    means = [[entry.published.mean for entry in half if entry.published] for half in halves]
+    whole = all(len(row) == len(half) for row, half in zip(means, halves, strict=True))
+    return means if whole else []
 
 
 def _spread(means: Sequence[float]) -> float:

@@ -24,6 +24,8 @@ def plot_run(path: Path, config: Config, rows: list[dict[str, Any]], title: str)
     left, *rest, right = figure.subplots(1, 3 if split else 2)
     figure.suptitle(title, parse_math=False)
     _curve(left, rows, "return", BLUE, "mean of the last 100 episodes")
+    if any(row.get("eval/return") is not None for row in rows):
+        _curve(left, rows, "eval/return", ORANGE, "evaluations")
     _mark_warmup(left, rows)
     left.set(xlabel="environment steps", ylabel="episode return", title="Return")
     _curve(right, rows, "expert_kl", GRAY, "mean expert")
@@ -72,7 +74,7 @@ def plot_study(path: Path, study: dict[str, Any], title: str) -> None:
     depth, width, plane, damping = figure.subplots(2, 2).flat
     figure.suptitle(title, parse_math=False)
     _depth_curve(depth, study["depths"])
-    _width_curve(width, study["widths"], study["depth"])
+    _width_curve(width, study)
     _plane(plane, study["plane"], study["depth"])
     _damping_curve(damping, study["ladder"], study["damping_share"])
     for axes in (depth, width, plane, damping):
@@ -94,11 +96,16 @@ def _depth_curve(axes: Axes, rows: list[dict[str, Any]]) -> None:
     share.spines["top"].set_visible(False)
 
 
-def _width_curve(axes: Axes, rows: list[dict[str, Any]], depth: int) -> None:
+def _width_curve(axes: Axes, study: dict[str, Any]) -> None:
+    rows, depth, apart = study["widths"], study["depth"], study["apart"]
     widths = [row["experts"] for row in rows]
-    _with_error(axes, widths, rows, "waste_ratio", ORANGE, "measured")
+    _with_error(axes, widths, rows, "waste_ratio", ORANGE, "shuffles of a batch")
     predicted = [row["waste_ratio_predicted"] for row in rows]
     axes.plot(widths, predicted, "k:", lw=1, label="1/K + (1 − 1/K) ρ_ε")
+    if apart:
+        rho, batches = apart["rho_waste"], study["batches"]
+        _with_error(axes, [batches], [apart], "waste_ratio", BLUE, "batches")
+        axes.plot(widths, [1 / k + (1 - 1 / k) * rho for k in widths], "k:", lw=1)
     axes.plot(widths, [1 / k for k in widths], color=GRAY, lw=0.8, ls="--", label="1/K")
     axes.set(xlabel="experts K", title=f"Width: waste of the average, E = {depth}")
     axes.set(ylabel="‖ε̄‖² / mean ‖ε_k‖²", ylim=(0, 1.05))

@@ -43,10 +43,10 @@ def read_source(name: str) -> str:
     return resources.files("capo").joinpath(name).read_text("utf-8")
 
 
-def trained_with(found: Iterable[Any]) -> str:
+def trained_with(several: Iterable[Any]) -> str:
     """A sentence with the versions that runs were trained with."""
     seen: dict[str, dict[str, None]] = {}
-    for versions in found:
+    for versions in several:
         for name, version in versions.items() if isinstance(versions, dict) else ():
             if version:
                 seen.setdefault(str(name), {})[str(version)] = None

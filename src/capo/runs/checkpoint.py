@@ -18,10 +18,11 @@ import numpy as np
 from capo.config import Config
 from capo.core.encoding import Encoder
 from capo.errors import FileError, UsageError
-from capo.model import Model, stats_shell
+from capo.methods import Settled, settle
+from capo.model import stats_shell
 from capo.rollout import Collector
 from capo.runs.manifest import Written, facts_of
-from capo.state import Generation, TrainState, blank
+from capo.state import Generation, TrainState, blank, model_of
 from capo.storage.files import (
     parse_json,
     remove_folder,
@@ -158,14 +159,15 @@ def load(path: Path) -> Checkpoint:
         listed = manifest["files"][STATE]
         if hashlib.sha256(_content(file, listed["bytes"])).hexdigest() != listed["sha256"]:
             raise FileError(f"{file} is damaged: its digest is not the one in {MANIFEST}")
-        config = Config.from_dict(manifest["config"])
-        seen, done = (space_from_json(manifest[f"{k}_space"]) for k in ("observation", "action"))
+        observation = space_from_json(manifest["observation_space"])
+        action = space_from_json(manifest["action_space"])
+        config = settle(Config.from_dict(manifest["config"]), observation)
     with open_tensors(file, FORMAT, SCHEMA) as arrays:
-        tree = _like(config, seen, done, arrays.shapes)
+        tree = _like(config, observation, action, arrays.shapes)
         check_shapes(tree, arrays.shapes)
         tree = unflatten(tree, arrays.read())
     with file_errors(path / MANIFEST):
-        return _assembled(path, manifest, config, (seen, done), tree)
+        return _assembled(path, manifest, config, (observation, action), tree)
 
 
 def _content(file: Path, most: int) -> bytes:
@@ -191,43 +193,59 @@ def _read_manifest(file: Path) -> dict[str, Any]:
 
 
 def _like(
-    config: Config, seen: gym.Space, done: gym.Space, found: dict[str, jax.ShapeDtypeStruct]
+    config: Settled,
+    observation: gym.Space,
+    action: gym.Space,
+    shapes: dict[str, jax.ShapeDtypeStruct],
 ) -> dict[str, Any]:
     """The expected shapes and types; observations and actions have their own types."""
-    encoder, envs = Encoder.of(config, seen), (config.num_envs,)
+    encoder, envs = Encoder.of(config, observation), (config.num_envs,)
     shape = jax.ShapeDtypeStruct
     totals = ("accumulators", "episode_return", "episode_length")
     like = {
-        **blank(config, seen, done)._asdict(),
+        **blank(config, observation, action)._asdict(),
         **{name: shape(envs, np.float64) for name in totals},
-        "obs": shape((*envs, *encoder.shape), found["obs"].dtype),
+        "obs": shape((*envs, *encoder.shape), shapes["obs"].dtype),
         "obs_stats": stats_shell(encoder.stats_shape),
         "return_stats": stats_shell(()),
     }
-    if "played" in found:
-        steps = found["played"].shape[:1]
-        like["played"] = shape((*steps, *envs, *(done.shape or ())), found["played"].dtype)
+    if "played" in shapes:
+        steps = shapes["played"].shape[:1]
+        like["played"] = shape((*steps, *envs, *(action.shape or ())), shapes["played"].dtype)
     return like
 
 
 def _assembled(
-    path: Path, manifest: dict[str, Any], config: Config, spaces: tuple[Any, Any], tree: Any
+    path: Path, manifest: dict[str, Any], config: Settled, spaces: tuple[Any, Any], tree: Any
 ) -> Checkpoint:
     played = tree.pop("played", None)
     state = TrainState(**{name: tree.pop(name) for name in TrainState._fields})
     taken = () if played is None else (played,)
     facts = facts_of(manifest)
     collector = Collector(**tree, seed=facts.reset_seed, played=taken)
-    stats = (collector.obs_stats, collector.return_stats)
-    model = Model(config, *spaces, state.policy, state.critic, *stats)
+    model = model_of(config.plain(), *spaces, state, collector)
     info = {
         "generation": float(facts.generation),
         "steps": float((facts.generation + 1) * config.batch_size),
         "seconds": facts.seconds,
     }
-    step = Generation(facts.generation, state, collector, facts.recent, model, info)
-    rest = (facts.backend, facts.written, facts.callbacks, facts.versions, facts.devices)
-    return Checkpoint(path, step, *rest)
+    step = Generation(
+        number=facts.generation,
+        state=state,
+        collector=collector,
+        recent=facts.recent,
+        model=model,
+        info=info,
+    )
+    return Checkpoint(
+        path=path,
+        step=step,
+        backend=facts.backend,
+        written=facts.written,
+        callbacks=facts.callbacks,
+        versions=facts.versions,
+        devices=facts.devices,
+    )
 
 
 def load_newest(folder: Path, warn: Callable[[str], None] | None = None) -> Checkpoint:

@@ -7,24 +7,28 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from capo.config import Config
 from capo.errors import EnvError, UsageError, name_of
 from capo.evaluation import Evaluation
+from capo.model import Model
 from capo.runs import checkpoint
 from capo.runs.manifest import Written
+from capo.runs.options import Options
 from capo.runs.reading import read_object, rows
 from capo.runs.resume import Resumed
 from capo.runs.tensorboard import Events, Sink
-from capo.runs.tracking import Service, Tracker
+from capo.runs.tracking import Tracker
 from capo.state import Generation
 from capo.storage.files import RUNS, check_writable, errors_naming, write_json
 from capo.storage.locks import Lock
 from capo.storage.provenance import command, commit, machine, versions
 
-MODEL, MODEL_EMA = "model.safetensors", "model-ema.safetensors"
-"""Files of the last policy, and of its average over generations."""
+MODEL = "model.safetensors"
+"""File of the last policy."""
+BEST = "best.safetensors"
+"""File of the policy with the best evaluation."""
 CHECKPOINTS = 20
 """Checkpoints that a run saves by default."""
 
@@ -48,20 +52,11 @@ def check_free(folder: Path) -> None:
     check_writable(folder, f"; choose another {name_of('run_dir')}")
 
 
-class Recording(NamedTuple):
-    """How a run is recorded. None of it changes its numbers."""
-
-    every: int | None = None
-    """Generations between two checkpoints; None: about 5% of the run; 0: only at the end."""
-    track: Service | None = None
-    project: str = "capo"
-
-    def due(self, step: Generation) -> bool:
-        """Whether a checkpoint is saved after this generation."""
-        every = self.every
-        if every is None:
-            every = max(1, round(step.model.config.generations / CHECKPOINTS))
-        return every > 0 and (step.number + 1) % every == 0
+def claim(folder: Path) -> Lock:
+    """Makes the folder of a new run and locks it."""
+    check_free(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Lock(folder)
 
 
 class RunFolder:
@@ -72,20 +67,18 @@ class RunFolder:
         path: Path,
         config: Config,
         backend: str,
-        recording: Recording | None = None,
+        options: Options | None = None,
         start: Resumed | None = None,
     ):
-        """Creates the folder; with `start`, continues the resumed one."""
+        """Creates the folder; with `start`, continues the resumed one. The caller locks it."""
         self.path, self.config, self._backend = path, config, backend
-        self._recording = recording or Recording()
+        self._options = options or Options()
         self.callbacks: Sequence[Any] = ()
         """Callbacks whose `state()` is saved in checkpoints."""
         self._states: list[Any] = start.checkpoint.callbacks if start else []
         if start is None:
-            check_free(path)
             path.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(path) if start is None else start.lock
-        if start is not None:
+        else:
             # Their rows of metrics.jsonl are cut off below.
             checkpoint.remove_after(path / checkpoint.FOLDER, start.checkpoint.step.number)
         self.last = start.checkpoint.step if start else None
@@ -94,9 +87,9 @@ class RunFolder:
         self._rows, self._began = written.rows, time.monotonic() - written.wall_seconds
         self._manifest = self._first_manifest(start)
         self._sinks: list[Sink] = []
-        if track := self._recording.track:
+        if track := self._options.track:
             run_id = self._manifest.get("tracking", {}).get(track)
-            tracker = Tracker(track, self._recording.project, path, config, run_id)
+            tracker = Tracker(track, self._options.track_project, path, config, run_id)
             self._manifest["tracking"] = {track: tracker.run_id}
             self._sinks.append(tracker)
         self._metrics = _cut(path / "metrics.jsonl", written.bytes)
@@ -123,8 +116,15 @@ class RunFolder:
         ]
         self.log(info)
         # After an update that was not finite, the checkpoints before are the better ones.
-        if self._recording.due(step) and not step.recent.kept:
+        if self._due(step) and not step.recent.nonfinite:
             self.checkpoint()
+
+    def _due(self, step: Generation) -> bool:
+        """Whether a checkpoint is saved after this generation."""
+        every = self._options.checkpoint_every
+        if every is None:
+            every = max(1, round(step.model.config.num_generations / CHECKPOINTS))
+        return every > 0 and (step.number + 1) % every == 0
 
     def log(self, row: dict[str, float]) -> None:
         """Appends a row to metrics.jsonl: integers without a point, null for non-finite values."""
@@ -150,16 +150,8 @@ class RunFolder:
         written = Written(self._rows, self._metrics.tell(), round(wall, 3))
         folder = self.path / checkpoint.FOLDER
         checkpoint.save(folder, self.last, self._backend, written, self._states)
-        self._save_models(self.last)
+        self.last.model.save(self.path / MODEL)
         self._saved = self.last.number
-
-    def _save_models(self, step: Generation) -> None:
-        """Saves the model, and the average over generations; without one, none of before stays."""
-        step.model.save(self.path / MODEL)
-        if step.averaged is not None:
-            step.averaged.save(self.path / MODEL_EMA)
-        else:
-            (self.path / MODEL_EMA).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
@@ -176,43 +168,37 @@ class RunFolder:
                     self.checkpoint()
                 self.finish("interrupted" if stopped else "failed")
             raise
-        finally:
-            self._lock.release()
 
-    def finish(
-        self, status: str, result: Evaluation | None = None, of_average: Evaluation | None = None
-    ) -> None:
-        """Writes the model, the evaluations, the plot and the final status."""
+    def finish(self, status: str, result: Evaluation | None = None) -> None:
+        """Writes the model, the evaluation, the plot and the final status."""
         with errors_naming(self.path / "metrics.jsonl"):
             self._metrics.close()
         # Also after a checkpoint: a run that is resumed at its end may have been killed between
         # the checkpoint and the model.
         if self.last is not None:
-            self._save_models(self.last)
-        for name, each in (("eval.json", result), ("eval-ema.json", of_average)):
-            if each is not None:
-                write_json(self.path / name, each.to_dict())
-        found = self.rows()
+            self.last.model.save(self.path / MODEL)
+        if result is not None:
+            write_json(self.path / "eval.json", result.to_dict())
+        logged = self.rows()
         # If one fails to close, none is closed a second time.
         sinks, self._sinks = self._sinks, []
         for sink in sinks:
             if result is not None:
-                sink.log({"steps": found[-1]["steps"], "evaluation/return": result.mean})
+                sink.log({"steps": logged[-1]["steps"], "evaluation/return": result.mean})
             sink.close(status)
-        if found:
-            self._draw(found, result)
+        if logged:
+            self._draw(logged, result)
         wall = time.monotonic() - self._began
         ended = {**self._manifest, "status": status, "wall_seconds": round(wall, 3)}
         write_json(self.path / "manifest.json", ended)
-        self._lock.release()
 
-    def _draw(self, found: list[dict[str, Any]], result: Evaluation | None) -> None:
+    def _draw(self, logged: list[dict[str, Any]], result: Evaluation | None) -> None:
         from capo.report.plots import plot_run
 
         title = f"{self.config.env_id}, {self.config.algo}, seed {self.config.seed}"
         if result is not None:
             title += f": {result.mean:.0f} over {len(result.returns)} evaluation episodes"
-        plot_run(self.path / "summary.png", self.config, found, title)
+        plot_run(self.path / "summary.png", self.config, logged, title)
 
 
 def _cut(file: Path, size: int) -> BinaryIO:
@@ -233,20 +219,28 @@ def _plain(value: float) -> int | float | None:
     return int(value) if value.is_integer() else value
 
 
-def find_model(run: Path, ema: bool = False) -> Path:
-    """The model file of a run folder, with `ema` that of the average over generations.
-
-    A path of a file is the model file itself.
-    """
-    if run.is_dir():
-        name, hint = MODEL, "is it a run folder?"
-        if ema:
-            name, hint = MODEL_EMA, f"was it trained with {name_of('ema')}?"
-        if not (run / name).is_file():
-            raise UsageError(f"{run} holds no {name}; {hint}")
-        return run / name
+def model_file(run: Path) -> Path:
+    """The model file of a run folder, or the file or the checkpoint itself."""
+    if run.is_dir() and not (run / checkpoint.STATE).is_file():
+        if not (run / MODEL).is_file():
+            raise UsageError(f"{run} holds no {MODEL}; is it a run folder?")
+        return run / MODEL
     if not run.exists():
         raise UsageError(f"there is no run {run}")
-    if ema:
-        raise UsageError(f"{run} is a file; {name_of('ema', True)} needs a run folder")
     return run
+
+
+def best_model(run: Path) -> Path:
+    """The file of a run's policy with the best evaluation."""
+    if not (run / BEST).is_file():
+        raise UsageError(f"{run} holds no {BEST}; a run with --eval-every keeps one")
+    return run / BEST
+
+
+def read_model(run: Path) -> Model:
+    """The model of a run folder, of one of its checkpoints, or in a model file."""
+    try:
+        file = model_file(run)
+    except OSError as error:
+        raise UsageError(f"{run} cannot be read: {error.strerror}") from error
+    return checkpoint.load(file).step.model if file.is_dir() else Model.load(file)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MESSAGE = b"\nstopping after this generation; once more to stop at once\n"
@@ -11,11 +11,22 @@ MESSAGE = b"\nstopping after this generation; once more to stop at once\n"
 
 def stopping_signals() -> list[signal.Signals]:
     """SIGINT, SIGTERM and, where it exists and is not ignored as under `nohup`, SIGHUP."""
-    found = [signal.SIGINT, signal.SIGTERM]
+    signals = [signal.SIGINT, signal.SIGTERM]
     hangup = getattr(signal, "SIGHUP", None)
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
-        found.append(hangup)
-    return found
+        signals.append(hangup)
+    return signals
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """The handler takes the stopping signals; afterwards those before have them again."""
+    before = {each: signal.signal(each, handler) for each in stopping_signals()}
+    try:
+        yield
+    finally:
+        for each, earlier in before.items():
+            signal.signal(each, earlier)
 
 
 class Interrupt:
@@ -31,18 +42,13 @@ class Interrupt:
     @contextlib.contextmanager
     def listening(self) -> Iterator["Interrupt"]:
         """Handles the first signal; a second one ends the process at once."""
-        signals = stopping_signals()
 
         def note(number: int, _: Any) -> None:
             self.number = number
-            for each in signals:
+            for each in stopping_signals():
                 signal.signal(each, signal.SIG_DFL)
             with contextlib.suppress(OSError):  # the terminal may be gone
                 os.write(2, MESSAGE)
 
-        before = {each: signal.signal(each, note) for each in signals}
-        try:
+        with handled_by(note):
             yield self
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)

@@ -26,6 +26,10 @@ class Written(NamedTuple):
     wall_seconds: float = 0.0
 
 
+RENAMED = {"kept": "nonfinite"}
+"""Names of earlier versions."""
+
+
 class Facts(NamedTuple):
     """Everything in a manifest besides the configuration, the spaces and the list of files."""
 
@@ -43,46 +47,56 @@ class Facts(NamedTuple):
 
 def facts_of(manifest: dict[str, Any]) -> Facts:
     """The checked values; anything else raises ValueError, KeyError or TypeError."""
+    recent = {RENAMED.get(str(name), str(name)): x for name, x in dict(manifest["recent"]).items()}
     return Facts(
-        _whole("generation", manifest["generation"], most=LAST_GENERATION),
-        _whole("reset_seed", manifest["reset_seed"], most=LAST_SEED),
-        _real("seconds", manifest["seconds"], least=0.0),
-        _recent(**manifest["recent"]),
-        _written(**manifest["progress"]),
-        _name("backend", manifest["backend"]),
-        [_callback(*each) for each in _list("callbacks", manifest["callbacks"])],
-        _versions(**manifest["versions"]),
-        _whole("devices", manifest["devices"], least=1),
+        generation=_whole("generation", manifest["generation"], most=LAST_GENERATION),
+        reset_seed=_whole("reset_seed", manifest["reset_seed"], most=LAST_SEED),
+        seconds=_real("seconds", manifest["seconds"], least=0.0),
+        recent=_recent(**recent),
+        written=_written(**manifest["progress"]),
+        backend=_name("backend", manifest["backend"]),
+        callbacks=[_callback(*each) for each in _list("callbacks", manifest["callbacks"])],
+        versions=_versions(**manifest["versions"]),
+        devices=_whole("devices", manifest["devices"], least=1),
     )
 
 
 def _recent(
-    returns: Any, lengths: Any, warming: Any, rate_scale: Any = 1.0, kept: Any = 0
+    returns: Any,
+    lengths: Any,
+    warming: Any,
+    rate_scale: Any = 1.0,
+    nonfinite: Any = 0,
+    entropy_scale: Any = 1.0,
 ) -> Recent:
     if not isinstance(warming, bool):
         raise _wrong("warming", warming, "true or false")
     return Recent(
-        tuple(_real("returns", each) for each in _list("returns", returns)),
-        tuple(_whole("lengths", each) for each in _list("lengths", lengths)),
-        warming,
-        _real("rate_scale", rate_scale, least=0.0),
-        _whole("kept", kept),
+        returns=tuple(_real("returns", each) for each in _list("returns", returns)),
+        lengths=tuple(_whole("lengths", each) for each in _list("lengths", lengths)),
+        warming=warming,
+        rate_scale=_real("rate_scale", rate_scale, least=0.0),
+        nonfinite=_whole("nonfinite", nonfinite),
+        entropy_scale=_real("entropy_scale", entropy_scale, least=0.0),
     )
 
 
 def _written(rows: Any, bytes: Any, wall_seconds: Any) -> Written:
-    counts = _whole("rows", rows), _whole("bytes", bytes)
-    return Written(*counts, _real("wall_seconds", wall_seconds, least=0.0))
+    return Written(
+        rows=_whole("rows", rows),
+        bytes=_whole("bytes", bytes),
+        wall_seconds=_real("wall_seconds", wall_seconds, least=0.0),
+    )
 
 
 def _callback(name: Any, state: Any) -> list[Any]:
     return [_name("callbacks", name), state]
 
 
-def _versions(**found: Any) -> dict[str, str | None]:
+def _versions(**listed: Any) -> dict[str, str | None]:
     return {
         _name("versions", package): None if version is None else _name("versions", version)
-        for package, version in found.items()
+        for package, version in listed.items()
     }
 
 

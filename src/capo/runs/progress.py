@@ -23,6 +23,16 @@ PLAIN_LINES = 20
 """Progress lines that a run prints into a file or a pipe."""
 
 
+@contextlib.contextmanager
+def live_display(console: Console, transient: bool = False) -> Iterator[Live | None]:
+    """A display that is drawn again on request; None outside a terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, auto_refresh=False, transient=transient) as live:
+        yield live
+
+
 class Progress:
     """Shows each row of a run as it is logged."""
 
@@ -31,21 +41,18 @@ class Progress:
         self._console, self._config, self._before = console, config, before
         self._live: Live | None = None
         self._began = time.monotonic()
-        self._alignment = math.nan
+        self._evaluated, self._looked = math.nan, ""
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Progress"]:
         """Shows the live line while the block runs."""
         self._began = time.monotonic()
-        if not self._console.is_terminal:
-            yield self
-            return
-        with Live(console=self._console, auto_refresh=False) as self._live:
+        with live_display(self._console) as self._live:
             yield self
 
     def show(self, row: dict[str, float]) -> None:
         """Updates the live line; outside a terminal, prints a line each 5% of the run."""
-        total = self._config.generations
+        total = self._config.num_generations
         done = int(row["generation"]) + 1
         text = self._text(row, done, total)
         if self._live is not None:
@@ -59,18 +66,29 @@ class Progress:
         spent = time.monotonic() - self._began
         new = done - self._before
         left = spent / new * (total - done)
-        found = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
-        self._alignment = row.get("fisher/alignment", self._alignment)
+        score = "–" if math.isnan(row["return"]) else f"{row['return']:.1f}"
+        self._look(row)
+        self._evaluated = row.get("eval/return", self._evaluated)
         parts = [
             f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
-            f"return {found}",
+            f"return {score}",
+            *([] if math.isnan(self._evaluated) else [f"evaluated {self._evaluated:.1f}"]),
             f"{compact(new * self._config.batch_size / spent)} steps/s",
             f"{clock(left)} left",
             f"KL {row['kl']:.3g}",
         ]
-        if not math.isnan(self._alignment):
-            parts.append(f"signal {self._alignment:.0%} of it")
+        parts += [self._looked] if self._looked else []
         return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
+
+    def _look(self, row: dict[str, float]) -> None:
+        """Keeps what the last diagnosed update was, and when."""
+        alignment = row.get("fisher/alignment", math.nan)
+        if math.isnan(alignment):
+            return
+        self._looked = f"at {compact(row['steps'])}: signal {alignment:.0%} of the KL"
+        kept = row.get("consensus/waste_ratio", math.nan)
+        if not math.isnan(kept) and not row["warmup"]:
+            self._looked += f", consensus removed {1 - kept:.0%} of the waste"
 
 
 class LossyOutput:

@@ -39,7 +39,7 @@ class Score(NamedTuple):
         return "*" if not self.evaluated and not math.isnan(self.value) else ""
 
 
-class Record(NamedTuple):
+class SavedRun(NamedTuple):
     """The content of a run folder."""
 
     path: Path
@@ -90,11 +90,11 @@ class Record(NamedTuple):
     def started(self) -> datetime | None:
         """Start time, in the time zone of the run."""
         try:
-            found = datetime.fromisoformat(str(self.manifest.get("started")))
-            found.timestamp()  # Raises for a year out of range.
+            start = datetime.fromisoformat(str(self.manifest.get("started")))
+            start.timestamp()  # Raises for a year out of range.
         except (ValueError, OverflowError, OSError):
             return None
-        return found
+        return start
 
     @property
     def began(self) -> float:
@@ -112,21 +112,21 @@ class Record(NamedTuple):
 
     def curve(self, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps and values of a key of metrics.jsonl, without missing values."""
-        found = {float(row["steps"]): number(row.get(key)) for row in self.rows}
-        pairs = sorted((step, value) for step, value in found.items() if not math.isnan(value))
+        by_step = {float(row["steps"]): number(row.get(key)) for row in self.rows}
+        pairs = sorted((step, value) for step, value in by_step.items() if not math.isnan(value))
         steps, values = np.array(pairs, float).reshape(-1, 2).T
         return steps, values
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
     """Every run folder at or below the paths, without duplicates, in order of path and name."""
-    found: dict[Path, Path] = {}
+    folders: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
             raise UsageError(f"there is no run or folder {path}")
         for folder in _below(path):
-            found.setdefault(folder.resolve(), folder)
-    return list(found.values())
+            folders.setdefault(folder.resolve(), folder)
+    return list(folders.values())
 
 
 def _below(path: Path) -> Iterator[Path]:
@@ -138,7 +138,7 @@ def _below(path: Path) -> Iterator[Path]:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
-def read(folder: Path) -> Record:
+def read(folder: Path) -> SavedRun:
     """Reads a run folder; raises `UsageError`, with the name of the file, for a damaged one.
 
     Manifest and evaluation may be missing.
@@ -151,7 +151,9 @@ def read(folder: Path) -> Record:
         read_object(file) if (file := folder / name).exists() else {}
         for name in ("manifest.json", "eval.json")
     )
-    return Record(folder, config, manifest, rows(folder), result)
+    return SavedRun(
+        path=folder, config=config, manifest=manifest, rows=rows(folder), evaluation=result
+    )
 
 
 def evaluation(folder: Path) -> float:
@@ -164,18 +166,18 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of metrics.jsonl, without a last line that is incomplete."""
     file = folder / "metrics.jsonl"
     *lines, rest = _text(file).split("\n")
-    found = []
+    parsed = []
     for index, line in enumerate(lines, 1):
         row = _parsed(line)
         if not _is_row(row):
             raise UsageError(f"{file} is damaged: line {index} is not a row of metrics")
-        found.append(row)
+        parsed.append(row)
     row = _parsed(rest)
-    return [*found, row] if _is_row(row) else found
+    return [*parsed, row] if _is_row(row) else parsed
 
 
-def _is_row(found: Any) -> bool:
-    return isinstance(found, dict) and not math.isnan(number(found.get("steps")))
+def _is_row(row: Any) -> bool:
+    return isinstance(row, dict) and not math.isnan(number(row.get("steps")))
 
 
 def number(value: Any) -> float:
@@ -186,10 +188,10 @@ def number(value: Any) -> float:
 
 def read_object(file: Path) -> dict[str, Any]:
     """A JSON object of a run folder."""
-    found = _parsed(_text(file))
-    if not isinstance(found, dict):
+    content = _parsed(_text(file))
+    if not isinstance(content, dict):
         raise UsageError(f"{file} is damaged: it is not a JSON object")
-    return found
+    return content
 
 
 def _text(file: Path) -> str:

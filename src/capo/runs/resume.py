@@ -1,5 +1,6 @@
 """Resuming a run: which folder, which checkpoint, and with which configuration."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
@@ -14,10 +15,9 @@ from capo.envs.base import VectorEnv
 from capo.errors import FinishedError, UsageError, name_of
 from capo.fields import names_where
 from capo.methods import settle
-from capo.model import check_fit
 from capo.runs.checkpoint import FOLDER, Checkpoint, list_checkpoints, load, load_newest
 from capo.runs.reading import read_object
-from capo.state import Generation, with_new_episodes
+from capo.state import Generation
 from capo.storage.compiled import prepare_jax
 from capo.storage.files import RUNS, check_writable, restore_folders
 from capo.storage.locks import Lock
@@ -36,10 +36,6 @@ class Resumed(NamedTuple):
     """[before, after] of each field of the configuration that changes."""
     override: bool
 
-    def close(self) -> None:
-        """Releases the lock of the folder."""
-        self.lock.release()
-
 
 def run_folder_of(path: Path) -> Path:
     """The run folder of a path: the path itself, or the folder that holds a checkpoint."""
@@ -51,9 +47,14 @@ def run_folder_of(path: Path) -> Path:
 
 def saved_config(folder: Path) -> Config:
     """The configuration in a run folder."""
-    file = folder / "config.json"
+    return load_config(folder / "config.json")
+
+
+def load_config(file: Path) -> Config:
+    """The configuration in a file."""
+    values = read_object(file)
     try:
-        return Config.from_dict(read_object(file))
+        return Config.from_dict(values)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{file}: {error}") from error
 
@@ -68,27 +69,27 @@ def reopen(path: Path, config: Config | None, override: bool, warn: Warn | None)
     prepare_jax()
     folder = run_folder_of(path)
     check_writable(folder)
-    lock = Lock(folder)
-    try:
+    with contextlib.ExitStack() as held:
+        lock = held.enter_context(Lock(folder))
         if (folder / FOLDER).is_dir():
             restore_folders(folder / FOLDER)
-        found = load_newest(folder, warn) if path == folder else load(path)
-        changed = {} if config is None else _changes(found, config)
+        checkpoint = load_newest(folder, warn) if path == folder else load(path)
+        changed = {} if config is None else _changes(checkpoint, config)
         _check_changes(folder, changed, override)
-        config = found.config.replace(**{name: after for name, (_, after) in changed.items()})
-        model = dataclasses.replace(found.step.model, config=config)
-        found = found._replace(step=found.step._replace(model=model))
-        _check_unfinished(folder, found)
-    except BaseException:
-        lock.release()
-        raise
-    return Resumed(folder, lock, found, changed, override)
+        config = checkpoint.config.replace(**{name: after for name, (_, after) in changed.items()})
+        model = dataclasses.replace(checkpoint.step.model, config=config)
+        checkpoint = checkpoint._replace(step=checkpoint.step._replace(model=model))
+        _check_unfinished(folder, checkpoint)
+        held.pop_all()
+    return Resumed(
+        folder=folder, lock=lock, checkpoint=checkpoint, changed=changed, override=override
+    )
 
 
-def _changes(found: Checkpoint, config: Config) -> dict[str, list[Any]]:
+def _changes(checkpoint: Checkpoint, config: Config) -> dict[str, list[Any]]:
     """[before, after] of every field that differs, with each `auto` settled."""
-    wanted = settle(config, found.step.model.observation_space)
-    pairs = zip(dataclasses.fields(Config), *map(_values, (found.config, wanted)), strict=True)
+    wanted = settle(config, checkpoint.step.model.observation_space)
+    pairs = zip(dataclasses.fields(Config), *map(_values, (checkpoint.config, wanted)), strict=True)
     return {field.name: [old, new] for field, old, new in pairs if old != new}
 
 
@@ -110,10 +111,10 @@ def _check_changes(folder: Path, changed: dict[str, list[Any]], override: bool) 
         )
 
 
-def _check_unfinished(folder: Path, found: Checkpoint) -> None:
-    done, asked = found.step.number + 1, found.config.generations
+def _check_unfinished(folder: Path, checkpoint: Checkpoint) -> None:
+    done, asked = checkpoint.step.number + 1, checkpoint.config.num_generations
     if done >= asked and read_object(folder / "manifest.json").get("status") == "finished":
-        more = 2 * found.config.total_steps
+        more = 2 * checkpoint.config.total_steps
         raise FinishedError(
             f"{folder} is finished: {done} of {asked} generations; "
             f"to train on, ask for more, such as {name_of('total_steps', more)} "
@@ -124,8 +125,9 @@ def _check_unfinished(folder: Path, found: Checkpoint) -> None:
 def newest_run(run_dir: Path | None, config: Config) -> Path | None:
     """The run that `auto` selects: `run_dir`, or the newest unfinished run of `config`."""
     free = {name: getattr(config, name) for name in names_where(Config, on_resume="always")}
+    wanted = _values(settle(config))
     for folder in candidates(run_dir):
-        if run_dir is not None or saved_config(folder).replace(**free) == settle(config).plain():
+        if run_dir is not None or _values(saved_config(folder).replace(**free)) == wanted:
             return folder
     return None
 
@@ -176,25 +178,23 @@ def without_checkpoint(folder: Path) -> bool:
 
 def clear(folder: Path) -> None:
     """Empties the folder of a run without a checkpoint; its rows are kept under another name."""
-    lock, metrics = Lock(folder), folder / "metrics.jsonl"
-    if metrics.exists() and metrics.stat().st_size:
-        metrics.rename(folder / f"metrics-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
-    # The configuration last: as long as it exists, the folder counts as not cleared.
-    for name in ("events.out.tfevents.*", "metrics.jsonl", "manifest.json", "config.json"):
-        for file in folder.glob(name):
-            file.unlink()
-    lock.release()
+    metrics = folder / "metrics.jsonl"
+    with Lock(folder):
+        if metrics.exists() and metrics.stat().st_size:
+            metrics.rename(folder / f"metrics-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
+        # The configuration last: as long as it exists, the folder counts as not cleared.
+        for name in ("events.out.tfevents.*", "metrics.jsonl", "manifest.json", "config.json"):
+            for file in folder.glob(name):
+                file.unlink()
 
 
 def restore(resumed: Resumed, env: VectorEnv, replay: bool, warn: Warn) -> Generation:
     """The generation to continue from, with the (encoded) environments in the same state.
 
     They are reset from their last seed and stepped through the actions since then. Without `replay`
-    they begin new episodes instead.
+    the generation has no episodes instead.
     """
     before, step = resumed.checkpoint, resumed.checkpoint.step
-    config, collector = before.config, step.collector
-    check_fit(step.model, env.observation_space, env.action_space, config.env_id)
     if env.backend != before.backend and not resumed.override:
         raise UsageError(
             f"the run was stepped by {before.backend}, here by {env.backend}; "
@@ -206,14 +206,14 @@ def restore(resumed: Resumed, env: VectorEnv, replay: bool, warn: Warn) -> Gener
     moved = env.backend != before.backend or set(resumed.changed) & set(breaking)
     if moved or not replay:
         warn("the environments begin new episodes")
-        return with_new_episodes(step, env, config)
-    obs = collector.replay(env)
-    if not np.array_equal(obs, collector.obs):
+        return step.without_episodes()
+    obs = step.collector.replay(env)
+    if not np.array_equal(obs, step.collector.obs):
         warn(
             "the replay did not bring the environments back to the same state, so they are not "
             "determined by their seed: the run continues, but not as without the interruption"
         )
-    return step._replace(collector=collector._replace(obs=obs))
+    return step._replace(collector=step.collector._replace(obs=obs))
 
 
 def _differences(before: Checkpoint) -> list[str]:

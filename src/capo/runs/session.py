@@ -4,174 +4,153 @@
 """
 
 import contextlib
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from capo.callbacks import Callback, follow, restore_states
-from capo.envs.adapters import EnvSource, encode_observations, with_timeout
+from capo.callbacks import (
+    Callback,
+    EvalCallback,
+    StopOnReturn,
+    follow,
+    give_environments,
+    restore_states,
+)
 from capo.envs.base import VectorEnv
 from capo.envs.timeouts import TimeoutEnv
-from capo.errors import UsageError, check_least, name_of
-from capo.evaluation import Evaluation, evaluate
-from capo.methods import Settled, settle
-from capo.model import Model
-from capo.runs.folder import Recording, RunFolder, check_free
+from capo.errors import UsageError, name_of
+from capo.evaluation import Evaluation
+from capo.learner import Learner
+from capo.runs.folder import BEST, RunFolder, check_free, claim
 from capo.runs.interrupts import Interrupt
-from capo.runs.messages import headline, theorem
+from capo.runs.messages import headline, theorem_note
+from capo.runs.options import Options
 from capo.runs.reporter import Reporter
 from capo.runs.resume import Resumed, restore
 from capo.runs.tracking import check_tracking
-from capo.state import Generation
-from capo.train import compile_generation, generations
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a run is driven. None of these settings changes its numbers."""
-
-    recording: Recording
-    env_timeout: float = 0.0
-    """Seconds that a step or reset of the environments may take; 0: no limit."""
-    eval_episodes: int = 20
-    """Episodes of the evaluation at the end of a run with a folder; 0: no evaluation."""
-    replay: bool = True
-    """Replay the actions of a resumed run; otherwise its environments begin new episodes."""
-    owns_process: bool = False
-    """Handle signals, and end the process if an environment hangs in C. Not for a library."""
-
-    def __post_init__(self) -> None:
-        check_least("eval_episodes", self.eval_episodes, 0)
-        check_least("env_timeout", self.env_timeout, 0)
-        if self.recording.every is not None:
-            check_least("checkpoint_every", self.recording.every, 0)
-        if self.recording.track is not None:
-            check_tracking(self.recording.track)
+from capo.train import compile_programs
 
 
 class Session:
-    """One run, with a run folder or without."""
+    """One run of a learner, with a run folder or without."""
 
     def __init__(
         self,
-        config: Settled,
-        source: EnvSource,
+        learner: Learner,
         folder: Path | None,
         options: Options,
         reporter: Reporter,
         resumed: Resumed | None = None,
+        *,
+        replay: bool = True,
+        owns_process: bool = False,
     ):
         """Checks `folder`, which nothing is written to yet; None records nothing.
 
-        A resumed run keeps its own folder, which `run` closes however it ends. `source` makes the
-        environments of the final evaluation.
+        A resumed run keeps its own folder, and `run` releases its lock however it ends. Without
+        `replay` it begins new episodes. With `owns_process`, which is not for a library, signals
+        are handled, and the process ends if an environment hangs in C.
         """
-        self.config, self._source, self._options = config, source, options
+        self.learner, self._options = learner, options
         self._reporter, self._resumed = reporter, resumed
+        self._replay, self._hard = replay, owns_process
+        if options.track is not None:
+            check_tracking(options.track)
         self._path = folder if resumed is None else resumed.folder
-        if self._path is None and options.recording.track is not None:
+        if self._path is None and options.track is not None:
             raise UsageError(f"{name_of('track')} needs a {name_of('run_dir')}")
         if self._path is not None and resumed is None:
             check_free(self._path)
         self.folder: RunFolder | None = None
         """The run folder, once it is open."""
-        self.last: Generation | None = None
-        """The last whole generation."""
 
-    def run(
-        self,
-        env: VectorEnv | None = None,
-        start: Generation | None = None,
-        callbacks: Iterable[Callback] = (),
-    ) -> int | None:
-        """Trains to the end and evaluates. Returns the number of the signal that ended it early.
-
-        `env` stays open; without it, `source` makes the environments. `start` is the generation to
-        continue from, with the environments in place; None: restored from the resumed checkpoint,
-        or the beginning.
-        """
-        callbacks = list(callbacks)
+    def run(self, callbacks: Iterable[Callback] = ()) -> int | None:
+        """Trains to the end and evaluates. Returns the number of the signal that ended it early."""
+        learner = self.learner
         with contextlib.ExitStack() as stack:
             if self._resumed is not None:
-                stack.callback(self._resumed.close)
-            if env is None:
-                env = self._source.make_for(self.config)
-                stack.callback(env.close)
-            self.config = settle(self.config, env.observation_space)
-            self._reporter.note(headline(self.config, env))
-            env = encode_observations(env, self.config)
-            self._compile(env)
+                stack.enter_context(self._resumed.lock)
+            callbacks = [*self._watching(), *callbacks]
+            env = learner.env
+            self._reporter.note(headline(learner.config, env))
+            self._compile()
             if self._resumed is not None:
-                restore_states(callbacks, self._resumed.checkpoint.callbacks)
-            self.last = self._restore(env) if start is None else start
+                self._restore(self._resumed, env, callbacks)
             if self._path is not None:
+                if self._resumed is None:
+                    stack.enter_context(claim(self._path))
                 self.folder = self._open(self._path, env, callbacks)
                 stack.enter_context(self.folder.guarded())
-            number = self._train(env, callbacks)
+            number = self._train(callbacks)
             if self.folder is not None:
                 self._finish(self.folder, number)
         return number
 
-    def _compile(self, env: VectorEnv) -> None:
-        with self._reporter.compiling():
-            spaces = (env.observation_space, env.action_space)
-            seconds = compile_generation(self.config, *spaces)
-        self._reporter.note(f"compiling took {seconds:.1f} s")
+    def _watching(self) -> list[Callback]:
+        """The callbacks that the options ask for."""
+        options, batch = self._options, self.learner.config.batch_size
+        watching: list[Callback] = []
+        if options.eval_every is not None:
+            best = None if self._path is None else self._path / BEST
+            every = max(1, round(options.eval_every / batch))
+            watching.append(EvalCallback(every, options.eval_episodes, best))
+            give_environments(watching, self.learner.source, options.env_timeout)
+        if options.stop_at is not None:
+            key = "return" if options.eval_every is None else "eval/return"
+            watching.append(StopOnReturn(options.stop_at, key))
+        return watching
 
-    def _restore(self, env: VectorEnv) -> Generation | None:
-        """The generation of the resumed checkpoint, with the environments in place."""
-        if self._resumed is None:
-            return None
-        options = self._options
-        self._reporter.note(f"resuming from {self._resumed.checkpoint.path}")
-        limited = TimeoutEnv(env, self.config.env_id, options.env_timeout, options.owns_process)
-        return restore(self._resumed, limited, options.replay, self._reporter.warn)
+    def _compile(self) -> None:
+        began = time.perf_counter()
+        with self._reporter.compiling():
+            compile_programs(self.learner.config, self.learner.last)
+        self._reporter.note(f"compiling took {time.perf_counter() - began:.1f} s")
+
+    def _restore(self, resumed: Resumed, env: VectorEnv, callbacks: list[Callback]) -> None:
+        """Continues from the checkpoint, with callbacks and environments as they were then."""
+        restore_states(callbacks, resumed.checkpoint.callbacks)
+        self._reporter.note(f"resuming from {resumed.checkpoint.path}")
+        limited = TimeoutEnv(env, self.learner.source.name, self._options.env_timeout, self._hard)
+        self.learner.continue_from(restore(resumed, limited, self._replay, self._reporter.warn))
 
     def _open(self, path: Path, env: VectorEnv, callbacks: list[Callback]) -> RunFolder:
-        recording = self._options.recording
-        folder = RunFolder(path, self.config, env.backend, recording, self._resumed)
+        folder = RunFolder(path, self.learner.config, env.backend, self._options, self._resumed)
         folder.callbacks = callbacks
         return folder
 
-    def _train(self, env: VectorEnv, callbacks: list[Callback]) -> int | None:
+    def _train(self, callbacks: list[Callback]) -> int | None:
         """Follows the generations until the end, a callback or a signal stops them."""
-        start, hard = self.last, self._options.owns_process
-        steps = generations(self.config, env, start, self._options.env_timeout, hard)
+        learner, hard = self.learner, self._hard
         record = [] if self.folder is None else [self.folder.record]
-        interrupt, done = Interrupt(), start.number + 1 if start else 0
+        interrupt, done = Interrupt(), learner.last.number + 1
         with contextlib.ExitStack() as stack:
             if hard:
                 stack.enter_context(interrupt.listening())
-            show = stack.enter_context(self._reporter.progress(self.config, done))
-            follow(steps, [self._keep, *callbacks, *record, show, interrupt])
+            show = stack.enter_context(self._reporter.progress(learner.config, done))
+            steps = learner.generations(self._options.env_timeout, hard)
+            follow(steps, [*callbacks, *record, show, interrupt])
             if self.folder is not None:
                 self.folder.checkpoint()
         return interrupt.number
 
-    def _keep(self, step: Generation, _: dict[str, Any]) -> None:
-        self.last = step
-
     def _finish(self, folder: RunFolder, number: int | None) -> None:
         """Evaluates a run that came to its end, and closes the folder."""
-        assert self.last is not None
-        if said := theorem(folder.rows()):
+        if said := theorem_note(folder.rows()):
             self._reporter.note(said)
         if number is not None:
             folder.finish("interrupted")
-            self._reporter.note(f"interrupted after {self.last.info['steps']:.0f} steps")
+            steps = self.learner.num_timesteps
+            self._reporter.note(f"interrupted after {steps} steps")
             return
-        models = {"evaluation": self.last.model, "evaluation of the average": self.last.averaged}
-        results = {name: self._evaluate(model) for name, model in models.items()}
-        folder.finish("finished", *results.values())
-        for name, result in results.items():
-            if result is not None:
-                self._reporter.note(f"{name}: {result.describe()}")
+        result = self._evaluate()
+        folder.finish("finished", result)
+        if result is not None:
+            self._reporter.note(f"evaluation: {result.describe()}")
 
-    def _evaluate(self, model: Model | None) -> Evaluation | None:
-        """The final evaluation of a model, if there is one and episodes are asked for."""
+    def _evaluate(self) -> Evaluation | None:
+        """The final evaluation, if episodes are asked for."""
         options = self._options
-        if model is None or not options.eval_episodes:
+        if not options.eval_episodes:
             return None
-        source = with_timeout(self._source, options.env_timeout, options.owns_process)
-        return evaluate(model, options.eval_episodes, env=source)
+        limits = {"env_timeout": options.env_timeout, "end_process": self._hard}
+        return self.learner.evaluate(options.eval_episodes, **limits)

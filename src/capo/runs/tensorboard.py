@@ -48,14 +48,14 @@ class Sink(Protocol):
 
 def scalars(row: Row) -> dict[str, float]:
     """The scalars of a row by name, without missing values."""
-    found = {
+    named = {
         key if "/" in key else NAMES.get(key, f"update/{key}"): value
         for key, value in row.items()
         if value is not None and key not in NOT_SCALARS
     }
     if seconds := row.get("seconds"):
-        found["charts/SPS"] = (row["steps"] or 0) / seconds
-    return found
+        named["charts/SPS"] = (row["steps"] or 0) / seconds
+    return named
 
 
 class Events:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ RUNS = Path("runs")
 def check_writable(folder: Path, advice: str = "") -> None:
     """Raises UsageError if the folder is not writable or cannot be created."""
     parent = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-    if not os.access(parent, os.W_OK):
-        raise UsageError(f"{parent} cannot be written to{advice}")
+    try:
+        tempfile.TemporaryFile(dir=parent).close()
+    except OSError as error:
+        # The bits of the folder do not tell: root passes them, a read-only file system does not.
+        raise UsageError(f"{parent} cannot be written to{advice}") from error
 
 
 @contextlib.contextmanager
@@ -93,6 +97,19 @@ def restore_folders(parent: Path) -> None:
             aside.rename(path)
     for partial in parent.glob(".*.partial"):
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_output(out: Path, page: str, generator: str, begun: bool = False) -> None:
+    """Raises unless the folder is new, empty, begun, or has this page of the `generator`."""
+    other = "; choose another --out"
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder{other}")
+    if out.is_dir() and any(out.iterdir()) and not begun:
+        mark = f'<meta name="generator" content="{generator}">'.encode()
+        file = out / page
+        if not file.is_file() or mark not in file.read_bytes()[:1000]:
+            raise UsageError(f"{out} has files that are not of {generator}{other}")
+    check_writable(out, other)
 
 
 def write_json(path: Path, content: Any) -> None:

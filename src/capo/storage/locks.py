@@ -34,6 +34,12 @@ class Lock:
                 f"{folder} is in use by {_holder(file)}; a run has one writer at a time"
             ) from None
 
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Releases the lock; a second call does nothing."""
         self._lock.release()

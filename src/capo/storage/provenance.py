@@ -17,13 +17,13 @@ PACKAGES = ("capo-rl", "jax", "gymnasium", "mujoco", "envpool")
 
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
     """Installed versions by package; None for a package that is not installed."""
-    found: dict[str, str | None] = {}
+    installed: dict[str, str | None] = {}
     for name in packages:
         try:
-            found[name.removesuffix("-rl")] = importlib.metadata.version(name)
+            installed[name.removesuffix("-rl")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name.removesuffix("-rl")] = None
-    return found
+            installed[name.removesuffix("-rl")] = None
+    return installed
 
 
 def command() -> str:

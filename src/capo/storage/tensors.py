@@ -118,11 +118,11 @@ def file_errors(path: Path) -> Iterator[None]:
         raise FileError(f"{path} is damaged or was edited: {reason}") from error
 
 
-def check_schema(path: Path, found: Any, newest: int) -> None:
+def check_schema(path: Path, said: Any, newest: int) -> None:
     """Raises FileError for a schema that this version does not know."""
-    if found not in [str(n) for n in range(1, newest + 1)]:
+    if said not in [str(n) for n in range(1, newest + 1)]:
         raise FileError(
-            f"{path} has schema {one_line(str(found), 40)}, this version of capo reads up to "
+            f"{path} has schema {one_line(str(said), 40)}, this version of capo reads up to "
             f"{newest}; update capo"
         )
 

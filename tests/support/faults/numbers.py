@@ -13,7 +13,8 @@ from capo.envs.backends import make
 from capo.methods import settle
 from capo.model import Model
 from capo.runs.checkpoint import FOLDER, list_checkpoints, load, load_newest
-from capo.runs.folder import Recording, RunFolder
+from capo.runs.folder import RunFolder
+from capo.runs.options import Options
 from capo.state import Generation
 from capo.storage.tensors import named_leaves
 from capo.train import generations
@@ -67,7 +68,7 @@ def _play(
     env = encode_observations(
         make(config.env_id, config.num_envs, config.seed, config.backend), config
     )
-    run = RunFolder(run_dir, config, env.backend, Recording(1))
+    run = RunFolder(run_dir, config, env.backend, Options(1))
     try:
         with faulty(config, faults), run.guarded():
             follow(generations(config, env), [run.record, lambda step, _: steps.append(step)])

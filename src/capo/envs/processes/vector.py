@@ -140,9 +140,14 @@ class ProcessEnv:
             for worker in self._workers:
                 self._wait_for(worker)
                 shares.append(worker.result)
-        obs, next_obs, *rest = zip(*shares, strict=True)
-        joined = (stack(self.observation_space, each, np.concatenate) for each in (obs, next_obs))
-        return Step(*joined, *map(np.concatenate, rest))
+        space = self.observation_space
+        return Step(
+            obs=stack(space, [each.obs for each in shares], np.concatenate),
+            next_obs=stack(space, [each.next_obs for each in shares], np.concatenate),
+            reward=np.concatenate([each.reward for each in shares]),
+            terminated=np.concatenate([each.terminated for each in shares]),
+            truncated=np.concatenate([each.truncated for each in shares]),
+        )
 
     @contextlib.contextmanager
     def _stopping_workers_on_error(self) -> Iterator[None]:
@@ -236,8 +241,13 @@ def _make_views(worker: Worker, space: gym.Space) -> None:
     """Arranges the parts in the shared memory as observations of the space."""
     arrays, parts = worker.arrays, iter(worker.arrays.parts)
     worker.obs, next_obs = nest(space, parts), nest(space, parts)
-    flags = (arrays.terminated, arrays.truncated)
-    worker.result = Step(worker.obs, next_obs, arrays.reward, *flags)
+    worker.result = Step(
+        obs=worker.obs,
+        next_obs=next_obs,
+        reward=arrays.reward,
+        terminated=arrays.terminated,
+        truncated=arrays.truncated,
+    )
 
 
 def _active_indices(worker: Worker) -> list[int]:
