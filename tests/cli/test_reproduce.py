@@ -147,12 +147,15 @@ SINGLE = ["ppo", "ppo-kx", "best-of-k", "ppo-swa"]
 PARTS = [
     ["main", "--algos", *SINGLE],
     ["main", "compute", "curves", "wall-clock"],
-    ["depth", "fisher-epochs", "correlation", "waste", "carry"],
+    ["depth", "fisher-epochs"],
+    ["correlation", "waste", "carry"],
     ["width", "clip"],
     ["target-kl", "warmup"],
     ["attribution", "twins"],
-    ["wider", "wider-best"],
-    ["proof", "proof-humanoid"],
+    ["wider"],
+    ["wider-best"],
+    ["proof"],
+    ["proof-humanoid"],
 ]
 
 
@@ -187,7 +190,7 @@ def test_a_dry_run_estimates_the_time_and_writes_nothing(tmp_path):
 @pytest.mark.slow
 def test_an_interrupted_reproduction_continues(tmp_path):
     """After SIGINT and a restart, the results equal those of an uninterrupted reproduction."""
-    words = [*SMALL, "--steps", "64k"]
+    words = ["reproduce", "main", "--tier", "smoke", *NARROWED, "--steps", "48k", "--out", "out"]
     whole = capo(*words, cwd=_folder(tmp_path, "whole"))
     assert whole.returncode == 0, whole.stderr
     folder = _folder(tmp_path, "cut")
