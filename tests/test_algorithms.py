@@ -188,6 +188,18 @@ def test_learning_continues_after_loading(tmp_path):
     assert not same(loaded.policy, model.policy)
 
 
+def test_other_environments_keep_the_size_of_a_batch():
+    """Batches of another shape are forgotten, so that learning goes on."""
+    model = learn(2, CAPO, experts=2, diversity="batches")
+    past = model._learner.last.state.past
+    assert past is not None
+    sizes = model.config.num_envs, model.config.num_steps
+    model.set_env(Target())
+    assert (model.config.num_envs, model.config.num_steps) == (1, sizes[0] * sizes[1])
+    model.learn(BATCH, progress_bar=False)
+    assert model.num_timesteps == 3 * BATCH
+
+
 def test_another_environment_must_fit(tmp_path):
     model = learner()
     with pytest.raises(UsageError) as error:

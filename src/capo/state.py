@@ -148,7 +148,8 @@ def _with_moments(
 def with_past(state: TrainState, config: Settled, observation_space: gym.Space) -> TrainState:
     """The state with room for the batches that updates learn from; those in it stay if they fit."""
     size = config.batches - 1
-    if size == (0 if state.past is None else len(state.past.log_prob)):
+    room = (size, config.num_steps, config.num_envs) if size else None
+    if room == (None if state.past is None else state.past.log_prob.shape):
         return state
     batch = batch_shapes(config, observation_space, state.policy.family)
     _check_room(config, batch, size)
