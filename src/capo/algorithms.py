@@ -8,11 +8,12 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from capo import zoo
 from capo.aliases import translated
 from capo.callbacks import Callback, give_environments
 from capo.config import Config
 from capo.core.networks import Policy
-from capo.envs.adapters import choose_source, env_source
+from capo.envs.adapters import EnvSource, choose_source, env_source
 from capo.errors import UsageError
 from capo.evaluation import Evaluation, evaluate
 from capo.fields import check_names
@@ -39,7 +40,8 @@ class Algorithm:
 
     `policy` is "MlpPolicy" or "CnnPolicy" (or "auto": by the observations). `env` is an id, a
     Gymnasium Env, a function that makes one, a Gymnasium VectorEnv or an EnvPool; with a single
-    Env, `num_steps` is 1024 unless it is given. `fields` are those of `capo.Config`; names of
+    Env, its `num_steps` are those of eight. `fields` are those of `capo.Config`; what is left out
+    has the value of the zoo for this task, or else the default (`preset`). Names of
     Stable-Baselines3 that mean the same are taken, with a warning.
     """
 
@@ -52,9 +54,7 @@ class Algorithm:
         fields = translated(fields)
         check_names(Config, fields)
         source = env_source(env, fields.get("backend", Config.backend))
-        preset = str(fields.get("preset", Config.preset))
-        usual = Config.num_envs * preset_values(preset, self.algo)["num_steps"]
-        fields = source.sized(fields, usual)
+        fields = _with_presets(fields, source, self.algo)
         if fields.get("workers") and not isinstance(env, str):
             raise UsageError("workers can step only what they can make, so env must be an id")
         network: Any = POLICIES.get(policy, policy)
@@ -283,6 +283,17 @@ class CAPO(Algorithm):
     """K experts; their logarithmic opinion pool, distilled, within a KL trust region."""
 
     algo = "capo"
+
+
+def _with_presets(fields: dict[str, Any], source: EnvSource, algo: str) -> dict[str, Any]:
+    """The fields, those of the zoo, and sizes of a batch that fit the environments."""
+    fields = {"preset": "auto", **fields}
+    row = zoo.row(source.name, algo) if fields["preset"] == "auto" else {}
+    row.pop("total_steps", None)
+    sizes = {"num_envs": Config.num_envs, **preset_values(str(fields["preset"]), algo), **row}
+    if source.fixed_num_envs is not None:
+        row = {name: value for name, value in row.items() if name not in ("num_envs", "num_steps")}
+    return source.sized({**row, **fields}, sizes["num_envs"] * sizes["num_steps"])
 
 
 def _with_suffix(path: str | Path) -> Path:

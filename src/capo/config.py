@@ -71,11 +71,12 @@ class RunSettings:
         1, least=0, most=2**31 - 1, in_name=False, compared=False, on_resume="new-episodes"
     )
     """Seed of everything random in the run."""
-    preset: Literal["default", "corrected", "paper"] = setting(
+    preset: Literal["auto", "default", "corrected", "paper"] = setting(
         "default", decisive=False, in_name=False, on_resume="never"
     )
-    """default: what we recommend; paper: the closest reading of the paper; corrected: the paper's
-    experts with time limits bootstrapped, an accurate distillation and the incumbent's moments."""
+    """auto: the zoo's settings of the task if it has any, else default: what we recommend; paper:
+    the closest reading of the paper; corrected: the paper's experts with time limits bootstrapped,
+    an accurate distillation and the incumbent's moments."""
     backend: Literal["auto", "envpool", "gymnasium"] = setting(
         "auto", decisive=False, in_name=False, compared=False, on_resume="new-episodes"
     )

@@ -21,7 +21,7 @@ COMPLETIONS = {
     ("capo", "train", "Hopper-v4", "--mini"): "--minibatches",
     ("capo", "train", "InvertedP"): "InvertedPendulum-v2 InvertedPendulum-v4 InvertedPendulum-v5",
     ("capo", "train", "Hopper-v4", "--algo", "capo"): "capo-avg capo",
-    ("capo", "train", "Hopper-v4", "--preset", ""): "default corrected paper",
+    ("capo", "train", "Hopper-v4", "--preset", ""): "auto default corrected paper",
     ("capo", "play", "run", "--ep"): "--episodes",
     ("capo", "completion", "b"): "bash",
     # Nothing of ours, so that bash completes names of files.
@@ -59,7 +59,7 @@ ask() {
 ZSH_COMPLETIONS = {
     ("capo", "ev"): "eval",
     ("capo", "train", "Hopper-v4", "--mini"): "--minibatches",
-    ("capo", "train", "Hopper-v4", "--preset", ""): "default corrected paper",
+    ("capo", "train", "Hopper-v4", "--preset", ""): "auto default corrected paper",
     ("capo", "completion", ""): "-h --help bash zsh",
 }
 

@@ -87,7 +87,8 @@ def test_the_message_in_tyros_frame_is_found(framed):
 
 def test_bad_input_in_a_terminal_is_one_line(tmp_path):
     """With a pseudo-terminal, where tyro prints in colour."""
-    words = [sys.executable, "-m", "capo", "train", "CartPole-v1", "--minibatches", "30"]
+    words = [sys.executable, "-m", "capo", "train", "Acrobot-v1", "--preset", "default"]
+    words += ["--minibatches", "30"]
     ours, theirs = pty.openpty()
     done = subprocess.run(words, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs)
     said = os.read(ours, 65536).decode()

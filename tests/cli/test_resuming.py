@@ -123,7 +123,7 @@ def test_auto_resumes_the_newest_run_that_matches_the_arguments(killed, monkeypa
 
 
 def test_changed_settings_are_listed(killed, capsys):
-    killed("--run-dir", "run", "--checkpoint-every", "1", after=1)
+    killed("--preset", "default", "--run-dir", "run", "--checkpoint-every", "1", after=1)
     words = ["train", "--resume", "run", "--learning-rate", "0.1", "--clip", "0.3"]
     assert main(words) == 2
     said = capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 
 from capo import UsageError
 from capo.core.encoding import Encoder
-from capo.core.families import Categorical
+from capo.core.families import Categorical, DiagGaussian
 from capo.core.networks import init_policy, patches, to_host
 from capo.methods import settle
 from support.probes import small
@@ -68,3 +68,13 @@ def test_pixels_are_scaled_to_at_most_one():
 def test_an_image_of_two_pixels_is_refused():
     with pytest.raises(UsageError, match="images of 3 × 3 or more, not 2 × 8"):
         policy_for((2, 8, 1))
+
+
+@pytest.mark.parametrize("state_dependent_std", [False, True])
+def test_a_gaussian_begins_with_the_deviation_asked_for(state_dependent_std):
+    space = gym.spaces.Box(-1, 1, (3,))
+    changes = {"initial_std": 0.25, "state_dependent_std": state_dependent_std}
+    config = settle(small(**changes), space)
+    policy = init_policy(jax.random.key(0), Encoder.of(config, space), DiagGaussian(2), config)
+    log_std = policy(jnp.zeros((1, 3)))[0, 2:]  # without an observation the biases alone
+    np.testing.assert_allclose(np.exp(log_std), 0.25, rtol=1e-6)

@@ -5,7 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-TINY = ["-n", "512", "--num-envs", "2", "--num-steps", "64", "--minibatches", "4", "--hidden", "8"]
+TINY = [
+    "--preset",
+    "default",
+    "-n",
+    "512",
+    "--num-envs",
+    "2",
+    "--num-steps",
+    "64",
+    "--minibatches",
+    "4",
+    "--hidden",
+    "8",
+]
 """Flags of a training run that takes seconds."""
 
 

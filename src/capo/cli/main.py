@@ -17,6 +17,7 @@ from capo.cli.resuming import (
     import_typed,
     postponed,
     saved_configs,
+    zoo_configs,
 )
 from capo.cli.screen import TITLE, screen
 from capo.cli.verbs import COMMANDS
@@ -69,6 +70,10 @@ def parse(words: list[str]) -> Callable[[], int]:
         config = call.keywords["config"]
         if named or config == saved:
             import_typed(config.env_id, words)
+            return call
+    for task, given in zoo_configs(words):
+        call = _parse(words, given)
+        if call.keywords["config"].env_id == task:
             return call
     return _parse(words, default_config(words))
 

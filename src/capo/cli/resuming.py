@@ -9,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from capo import zoo
 from capo.config import Config
 from capo.presets import PRESETS
 
@@ -16,8 +17,19 @@ from capo.presets import PRESETS
 def default_config(words: list[str]) -> Config:
     """The defaults of the method and preset that the words name; the task is missing."""
     preset: Any = _value(words, "--preset")
-    preset = preset if preset in PRESETS else Config.preset
-    config = Config("-", _value(words, "--algo") or Config.algo, preset=preset)
+    return _without_task(words, preset if preset in PRESETS else "auto")
+
+
+def zoo_configs(words: list[str]) -> Iterator[tuple[str, Config]]:
+    """Tasks of the zoo among the words, each with the settings that it supplies."""
+    if words[:1] == ["train"] and _value(words, "--preset") in (None, "auto"):
+        algo = _value(words, "--algo") or Config.algo
+        for task in dict.fromkeys(word for word in words if word in zoo.tasks()):
+            yield task, _without_task(words, "auto", **zoo.row(task, algo))
+
+
+def _without_task(words: list[str], preset: Any, **fields: Any) -> Config:
+    config = Config("-", _value(words, "--algo") or Config.algo, preset=preset, **fields)
     object.__setattr__(config, "env_id", tyro.MISSING)
     return config
 

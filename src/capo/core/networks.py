@@ -176,7 +176,17 @@ def init_policy(
     """A policy with a head of gain 0.01, whose first actions hardly depend on the state."""
     shared = 0 if config.state_dependent_std else family.shared
     net = init_net(key, encoder, family.size - shared, 0.01, config)
-    return Policy(net, jnp.zeros(shared) if shared else None, family)
+    start = math.log(config.initial_std)
+    if shared:
+        return Policy(net, jnp.full(shared, start), family)
+    if family.shared:
+        bias = _last_bias(net).at[-family.shared :].set(start)
+        net = eqx.tree_at(_last_bias, net, bias)
+    return Policy(net, None, family)
+
+
+def _last_bias(net: MLP | CNN) -> Any:
+    return (net.head if isinstance(net, CNN) else net).biases[-1]
 
 
 def init_critic(key: PRNGKeyArray, encoder: Encoder, config: NetworkSettings) -> Critic:

@@ -24,6 +24,8 @@ class NetworkSettings:
     """Show the network the last N observations."""
     state_dependent_std: bool = setting(False, on_resume="never")
     """Let the network output the standard deviation instead of learning one for all states."""
+    initial_std: float = setting(1.0, least=0.01, most=7.0, on_resume="never")
+    """Standard deviation of a Gaussian policy at the beginning."""
     normalize_obs: bool = True
     """Standardise observations by running statistics, clipped at 10."""
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from capo import zoo
 from capo.envs.base import VectorEnv
+from capo.errors import name_of
 from capo.methods import Settled
 from capo.runs.reading import count_violations
 from capo.storage.provenance import versions
@@ -18,7 +20,10 @@ def headline(config: Settled, env: VectorEnv) -> str:
     spaces = f"obs {observation.shape or observation}, act {action.shape or action}"
     workers = getattr(env, "workers", 0)
     where = env.backend + (f" in {workers + 1} processes" if workers else "")
-    return f"{here} | {config.env_id} on {where}, {spaces} | {config.algo} {sizes}, {batch}"
+    line = f"{here} | {config.env_id} on {where}, {spaces} | {config.algo} {sizes}, {batch}"
+    if config.preset == "auto" and zoo.row(config.env_id, config.algo):
+        line += f" | settings of the zoo; without them: {name_of('preset', 'default')}"
+    return line
 
 
 def theorem_note(rows: Sequence[Mapping[str, Any]]) -> str:
