@@ -11,9 +11,10 @@ import numpy as np
 from capo import zoo
 from capo.aliases import translated
 from capo.callbacks import Callback, give_environments
-from capo.config import Config
+from capo.config import Config, arguments_to_text
 from capo.core.networks import Policy
 from capo.envs.adapters import EnvSource, choose_source, env_source
+from capo.envs.wrapping import Dressing, texts_of
 from capo.errors import UsageError
 from capo.evaluation import Evaluation, evaluate
 from capo.fields import check_names
@@ -53,8 +54,8 @@ class Algorithm:
             raise UsageError(f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto")
         fields = translated(fields)
         check_names(Config, fields)
-        source = env_source(env, fields.get("backend", Config.backend))
-        fields = _with_presets(fields, source, self.algo)
+        source = env_source(env, fields.get("backend", Config.backend), _dressing(fields))
+        fields = _with_presets(fields, source, self.algo) | source.dressing._asdict()
         if fields.get("workers") and not isinstance(env, str):
             raise UsageError("workers can step only what they can make, so env must be an id")
         network: Any = POLICIES.get(policy, policy)
@@ -283,6 +284,13 @@ class CAPO(Algorithm):
     """K experts; their logarithmic opinion pool, distilled, within a KL trust region."""
 
     algo = "capo"
+
+
+def _dressing(fields: dict[str, Any]) -> Dressing:
+    """Arguments and wrappers that a person gave for an id, whose wrappers are then imported."""
+    arguments = fields.get("env_kwargs") or ""
+    text = arguments_to_text(arguments) if isinstance(arguments, dict) else arguments
+    return Dressing(text, texts_of(fields.get("wrappers") or ()))
 
 
 def _with_presets(fields: dict[str, Any], source: EnvSource, algo: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import math
 import reprlib
 from dataclasses import dataclass
@@ -85,6 +86,16 @@ class RunSettings:
         None, least=0, decisive=False, in_name=False, compared=False, on_resume="always"
     )
     """Processes that help step Gymnasium tasks; None: one for each other core (MuJoCo); 0: none."""
+    env_kwargs: Annotated[str, tyro.conf.arg(metavar="JSON")] = setting(
+        "", in_name=False, on_resume="new-episodes"
+    )
+    """Arguments of the environment, as JSON: {"g": 9.81}."""
+    wrappers: Annotated[
+        tuple[str, ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(name="wrapper", metavar="MODULE:CLASS"),
+    ] = setting((), in_name=False, on_resume="new-episodes")
+    """Wrap the environment, the first one innermost: module:Class, or 'module:Class {"x": 1}'."""
     diagnostics: int | None = setting(None, least=0, compared=False)
     """Split every N-th update into signal and waste; None: ten and the last, evenly; 0: none."""
 
@@ -171,6 +182,7 @@ class Config(
                 object.__setattr__(self, name, value)
 
     def _check_ranges(self) -> None:
+        arguments_from_text(self.env_kwargs, name_of("env_kwargs"))
         for name, field in settings(self).items():
             value = getattr(self, name)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -223,6 +235,11 @@ class Config(
         """Whole batches that fit into `total_steps`."""
         return self.total_steps // self.batch_size
 
+    @property
+    def env_arguments(self) -> dict[str, Any]:
+        """`env_kwargs` as a dictionary."""
+        return arguments_from_text(self.env_kwargs, name_of("env_kwargs"))
+
     def replace(self: Kind, **changes: Any) -> Kind:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
@@ -245,7 +262,8 @@ class Config(
         for name, value in values.items():
             if wrong := wrong_type(value, hints[name]):
                 raise UsageError(f"the configuration's {name} is {wrong}")
-        return Config(**{**values, "hidden": tuple(values.get("hidden", Config.hidden))})
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return Config(**{**values, **lists})
 
 
 @functools.cache
@@ -282,6 +300,25 @@ def upgrade(values: dict[str, Any]) -> dict[str, Any]:
     schedule = "linear" if values["anneal_lr"] else "constant"
     rest = {name: value for name, value in values.items() if name != "anneal_lr"}
     return {"schedule": schedule, **rest}
+
+
+def arguments_to_text(arguments: dict[str, Any]) -> str:
+    """Arguments of an environment as JSON, empty for none."""
+    try:
+        return json.dumps(arguments, sort_keys=True, allow_nan=False) if arguments else ""
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name_of('env_kwargs')} must be JSON: {error}") from error
+
+
+def arguments_from_text(text: str, what: str) -> dict[str, Any]:
+    """The inverse of `arguments_to_text`; `what` names the text in an error."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise UsageError(f"{what} is {reprlib.repr(text)}, which is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f'{what} is {reprlib.repr(text)}; write {{"name": value}}')
+    return value
 
 
 def nearest_divisor(size: int, wanted: int) -> int:

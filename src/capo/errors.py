@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+FLAGS = {"total_steps": "-n", "wrappers": "--wrapper"}
+"""Flags that are not spelled as their settings."""
 _flags: ContextVar[bool] = ContextVar("flags", default=False)
 
 
@@ -58,7 +60,7 @@ def name_of(setting: str, value: object = None) -> str:
 
 def flag(setting: str) -> str:
     """The command-line spelling of a setting: `num_envs` is `--num-envs`."""
-    return "-n" if setting == "total_steps" else "--" + setting.replace("_", "-")
+    return FLAGS.get(setting) or "--" + setting.replace("_", "-")
 
 
 def check_least(setting: str, value: float, least: float = 1) -> None:

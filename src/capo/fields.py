@@ -121,7 +121,7 @@ def _words(hint: Any) -> str:
     if kind is Literal:
         return f"one of {', '.join(parts)}"
     if kind is tuple:
-        return "a list of whole numbers"
+        return "a list of texts" if parts[0] is str else "a list of whole numbers"
     if parts:
         return " or ".join(map(_words, parts))
     return WORDS.get(hint, "null")

@@ -97,7 +97,7 @@ class Learner:
     def set_env(self, source: EnvSource) -> None:
         """Replaces the environments by others with the same spaces, which begin new episodes."""
         sizes = source.sized({}, self.config.batch_size)
-        config = self.config.replace(env_id=source.name, **sizes)
+        config = self.config.replace(env_id=source.name, **sizes, **source.dressing._asdict())
         made, done = self._made(config, source), self.num_timesteps
         self.close()
         step = self.last.moved(config, done // config.batch_size - 1)

@@ -15,6 +15,7 @@ TRUSTING = PACKAGE / "sb3.py"
 COMPUTED = {
     "__init__.py": ["import_module(…)"],  # names of the table in the same file
     "envs/registry.py": ["import_module(…)"],  # import_module_of: ids that a person wrote
+    "envs/wrapping.py": ["import_module(…)"],  # import_wrappers: what a person wrote
     "runs/tracking.py": ["import_module(…)"] * 2,  # wandb or trackio, as asked for
 }
 """Allowed imports of computed names, with the reason for each."""

@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -25,22 +26,46 @@ def check_seed(seed: int | None) -> None:
         raise UsageError(f"--seed is {seed}; it must be between 0 and {2**31 - 1}")
 
 
-def load_model(run: Path, env: str | None = None) -> "Model":
-    """The model of a run, with the task `env` instead of its own if it is given.
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a policy plays, if not its own task as it was in training."""
 
-    Only the module of a given `module:id` is imported: a file must not decide what runs.
+    env: TaskName = None
+    """The task to play instead of the model's own, with the same spaces."""
+    env_kwargs: Annotated[str | None, tyro.conf.arg(metavar="JSON")] = None
+    """Arguments of the environment instead of the model's."""
+    wrapper: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="MODULE:CLASS")
+    ] = ()
+    """Wrappers instead of the model's; none: without."""
+
+
+def load_model(run: Path, task: TaskOptions) -> "Model":
+    """The model of a run, with the given task, arguments and wrappers instead of its own.
+
+    Only modules that are given are imported: a file must not decide what runs.
     """
+    from capo.cli.resuming import import_task
     from capo.envs.backends import choose_backend
-    from capo.envs.registry import import_module_of
+    from capo.envs.wrapping import check_wrappers
     from capo.runs.folder import model_file, read_model
 
     model = read_model(run)
-    if env is None:
-        with about(model_file(run)):
-            choose_backend(model.config.env_id, model.config.backend)
-        return model
-    import_module_of(env)
-    return dataclasses.replace(model, config=model.config.replace(env_id=env, backend="auto"))
+    changes: dict[str, Any] = {}
+    if task.env is not None:
+        import_task(task.env, ())
+        changes |= {"env_id": task.env, "backend": "auto"}
+    if task.env_kwargs is not None:
+        changes["env_kwargs"] = task.env_kwargs
+    if task.wrapper:
+        wrappers = () if task.wrapper == ("none",) else task.wrapper
+        import_task("", wrappers)
+        changes["wrappers"] = wrappers
+    config = model.config.replace(**changes)
+    with about(model_file(run)):
+        choose_backend(config.env_id, config.backend, bool(config.wrappers or config.env_kwargs))
+        check_wrappers(config.wrappers)
+    return dataclasses.replace(model, config=config)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from capo.cli.arguments import RunPath, TaskName, about, load_model
+from capo.cli.arguments import RunPath, TaskOptions, about, load_model
 from capo.errors import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def diagnose(
     seed: int = 0,
     learning_rate: float | None = None,
     damping: float = 1e-3,
-    env: TaskName = None,
+    task: tyro.conf.OmitArgPrefixes[TaskOptions] = TaskOptions(),  # noqa: B008 (frozen)
     vec_normalize: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
@@ -62,7 +62,7 @@ def diagnose(
         seed: Seed of the batches and the shuffles.
         learning_rate: Learning rate of the updates; default: that of the run before annealing.
         damping: Minimum damping of the natural gradient, as a share of F's largest eigenvalue.
-        env: The task to collect in: for a .zip, or instead of the model's own.
+        task: The task to collect in; a .zip needs --env.
         vec_normalize: VecNormalize file of the .zip, if it was trained with one.
         trust: Read the .zip, although unpickling can run code.
     """
@@ -76,11 +76,11 @@ def diagnose(
             raise UsageError(
                 "--learning-rate is not for a Stable-Baselines3 .zip, which has its own"
             )
-        subject, rate = _sb3_subject(run, env, vec_normalize, trust, seed), {}
+        subject, rate = _sb3_subject(run, task.env, vec_normalize, trust, seed), {}
     elif vec_normalize is not None or trust:
         raise UsageError("--vec-normalize and --trust are for a Stable-Baselines3 .zip")
     else:
-        subject = _capo_subject(run, env)
+        subject = _capo_subject(run, task)
     repeat = functools.partial(subject.trials, experts=experts, batches=batches, seed=seed, **rate)
     _study(run, subject, epochs, repeat, damping)
     return 0
@@ -137,11 +137,11 @@ def _study(
     print(f"written: {output}.json, {output}.png")
 
 
-def _capo_subject(run: Path, env: str | None) -> _Subject:
+def _capo_subject(run: Path, task: TaskOptions) -> _Subject:
     from capo.diagnostics.trials import trials
     from capo.runs.reading import evaluation
 
-    model = load_model(run, env)
+    model = load_model(run, task)
     config, returns = model.config, {}
     if run.is_dir() and not math.isnan(mean := evaluation(run)):
         returns[config.epochs] = mean

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from capo.cli.arguments import TaskName, about, check_seed, load_model
+from capo.cli.arguments import TaskOptions, about, check_seed, load_model
 from capo.errors import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def evaluate_runs(
     best: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     stochastic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     max_steps: int = 50_000,
-    env: TaskName = None,
+    task: tyro.conf.OmitArgPrefixes[TaskOptions] = TaskOptions(),  # noqa: B008 (frozen)
     as_json: Annotated[bool, tyro.conf.arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
     """Evaluate trained policies: mean return, standard error, length.
@@ -39,7 +39,7 @@ def evaluate_runs(
         best: Take the best policy of a run that was evaluated in training (--eval-every).
         stochastic: Sample actions from the policy instead of the most likely ones.
         max_steps: Cut an episode that has not ended after this many steps.
-        env: The task to play instead of the model's own, with the same spaces.
+        task: What is played.
         as_json: Print JSON with every episode instead of text.
     """
     check_least("episodes", episodes)
@@ -50,7 +50,7 @@ def evaluate_runs(
     from capo.evaluation import evaluate
     from capo.runs.folder import best_model
 
-    models = [(run, load_model(best_model(run) if best else run, env)) for run in runs]
+    models = [(run, load_model(best_model(run) if best else run, task)) for run in runs]
     results = []
     for run, model in models:
         with about(run):

@@ -63,13 +63,14 @@ def _main(words: list[str]) -> int:
 def parse(words: list[str]) -> Callable[[], int]:
     """The call of the words; a file or a resumed run supplies the settings that they leave out."""
     if (given := given_config(words)) is not None:
-        import_typed(given.env_id, words)
-        return _parse(words, given)
+        call = _parse(words, given)
+        import_typed(call.keywords["config"], words)
+        return call
     for saved, named in saved_configs(words):
         call = _parse(words, saved)
         config = call.keywords["config"]
         if named or config == saved:
-            import_typed(config.env_id, words)
+            import_typed(config, words)
             return call
     for task, given in zoo_configs(words):
         call = _parse(words, given)
@@ -79,6 +80,8 @@ def parse(words: list[str]) -> Callable[[], int]:
 
 
 def _parse(words: list[str], default: Config) -> functools.partial[int]:
+    if default.wrappers and any(word.partition("=")[0] == "--wrapper" for word in words):
+        default = default.replace(wrappers=())  # those of the words, not both
     return tyro.extras.subcommand_cli_from_dict(
         postponed(COMMANDS, default), prog="capo", description=TITLE, args=words
     )

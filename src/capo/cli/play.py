@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from capo.cli.arguments import RunPath, TaskName, check_seed, load_model
+from capo.cli.arguments import RunPath, TaskOptions, check_seed, load_model
 from capo.errors import UsageError, check_least
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def play(
     width: int | None = None,
     max_steps: int = 1000,
     stochastic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
-    env: TaskName = None,
+    task: tyro.conf.OmitArgPrefixes[TaskOptions] = TaskOptions(),  # noqa: B008 (frozen)
 ) -> int:
     """Watch a trained policy in a window, or record it as a GIF or MP4.
 
@@ -41,7 +41,7 @@ def play(
         width: Maximum width of the file in pixels; default 320 (.mp4: as rendered).
         max_steps: End an episode after this many steps.
         stochastic: Sample actions from the policy instead of the most likely ones.
-        env: The task to play instead of the model's own, with the same spaces.
+        task: What is played.
     """
     check_seed(seed)
     _check(episodes, fps, width, max_steps)
@@ -49,7 +49,7 @@ def play(
     from capo.export.render import headless
     from capo.runs.folder import model_file
 
-    model, deterministic = load_model(run, env), not stochastic
+    model, deterministic = load_model(run, task), not stochastic
     if out is None and headless():
         file = model_file(run)
         out = run / "play.gif" if file.parent == run else file.with_suffix(".gif")

@@ -3,7 +3,8 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,23 @@ def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
         yield saved_config(folder), run_dir is not None
 
 
-def import_typed(env_id: str, words: list[str]) -> None:
-    """Imports the module of a task `module:id` if the words name it, not for a saved id alone."""
-    if ":" in env_id and env_id in words:
-        from capo.envs.registry import import_module_of
+def import_typed(config: Config, words: list[str]) -> None:
+    """Imports the modules of a task and of wrappers that the words name, not of saved ones."""
+    typed = {part for word in words for part in (word, word.removeprefix("--wrapper="))}
+    task = config.env_id if config.env_id in typed else ""
+    import_task(task, [each for each in config.wrappers if each in typed])
 
+
+def import_task(env_id: str, wrappers: Sequence[str]) -> None:
+    """Imports the module of a task `module:id`, and wrappers, from the working directory too."""
+    if ":" in env_id or wrappers:
+        from capo.envs.registry import import_module_of
+        from capo.envs.wrapping import import_wrappers
+
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
         import_module_of(env_id)
+        import_wrappers(wrappers)
 
 
 def _value(words: list[str], name: str) -> str | None:

@@ -66,8 +66,8 @@ def _run(
     typed: bool,
 ) -> int:
     """Runs the session; returns the exit code. Imports the module of a task that was `typed`."""
+    from capo.cli.resuming import import_task
     from capo.envs.adapters import config_source
-    from capo.envs.registry import import_module_of
     from capo.learner import Learner
     from capo.methods import settle
     from capo.runs.folder import default_folder
@@ -82,7 +82,7 @@ def _run(
             learner, folder, options, reporter, resumed, replay=replay, owns_process=True
         )
         if typed:
-            import_module_of(config.env_id)
+            import_task(config.env_id, config.wrappers)
         number = session.run()
     assert session.folder is not None
     _report_folder(session.folder, number is None, reporter)
@@ -91,15 +91,19 @@ def _run(
 
 def _report_folder(run: "RunFolder", finished: bool, reporter: "Reporter") -> None:
     """Names the folder and a next command."""
+    from capo.envs.wrapping import needs_naming
+
     where, task = shlex.quote(str(run.path)), run.config.env_id
-    # The module of a task has to be typed: files do not decide what is imported.
+    # The modules of a task and of wrappers have to be typed: files do not decide what is imported.
     typed = shlex.quote(task) if ":" in task else ""
+    wrappers = run.config.wrappers if needs_naming(run.config.wrappers) else ()
+    again = "".join(f" --wrapper {shlex.quote(each)}" for each in wrappers)
     reporter.note(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
     if finished:
         named = typed and f" --env {typed}"
-        reporter.note(f"next:       capo eval {where} --episodes 100{named}")
+        reporter.note(f"next:       capo eval {where} --episodes 100{named}{again}")
     else:
-        reporter.note(f"next:       capo train {typed and typed + ' '}--resume {where}")
+        reporter.note(f"next:       capo train {typed and typed + ' '}--resume {where}{again}")
 
 
 def _reopened(

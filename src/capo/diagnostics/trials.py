@@ -18,8 +18,7 @@ from capo.core.optimizer import init_optimizer
 from capo.core.ppo import Rates, Samples, ppo_update
 from capo.core.settings import PolicySettings
 from capo.diagnostics.online import to_experience, unstack
-from capo.envs.adapters import encode_observations
-from capo.envs.backends import make
+from capo.envs.adapters import config_source, encode_observations
 from capo.methods import settle
 from capo.model import Model, check_fit
 from capo.rollout import Collector, collect
@@ -56,7 +55,7 @@ def trials(
     rates = Rates(rate, jnp.float32(config.entropy_coef))
     settings = config.for_policy
     moments = init_optimizer(settings, model.policy)
-    env = encode_observations(make(config.env_id, config.num_envs, seed, config.backend), config)
+    env = encode_observations(config_source(config).make(config.num_envs, seed), config)
     try:
         check_fit(model, env.observation_space, env.action_space, config.env_id)
         collector = Collector.init(env, config)

@@ -17,7 +17,8 @@ from capo.envs.envpool import EnvPoolEnv
 from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.registry import import_module_of
 from capo.envs.timeouts import Alarm, TimeoutEnv
-from capo.errors import EnvError, UsageError
+from capo.envs.wrapping import BARE, Dressing, dressing_of
+from capo.errors import EnvError, UsageError, name_of
 
 
 class EncodedEnv:
@@ -150,6 +151,8 @@ class EnvSource:
     make: "EnvMaker"
     fixed_num_envs: int | None
     """Number of environments if the user made them; None if any number can be made."""
+    dressing: Dressing = BARE
+    """Arguments and wrappers of the task."""
 
     def make_for(self, config: Config) -> VectorEnv:
         """The training environments of a configuration."""
@@ -174,11 +177,17 @@ class EnvMaker(Protocol):
 
 def config_source(config: Config) -> EnvSource:
     """The task of a configuration. Imports no module: the configuration may come from a file."""
-    return _id_source(config.env_id, config.backend)
+    dressing = Dressing(config.env_kwargs, config.wrappers)
+    return _id_source(config.env_id, config.backend, dressing)
 
 
-def _id_source(env_id: str, backend: str) -> EnvSource:
-    return EnvSource(env_id, lambda n, seed, w=0: make(env_id, n, seed, backend, w), None)
+def _id_source(env_id: str, backend: str, dressing: Dressing) -> EnvSource:
+    wrappers, arguments = dressing.wrappers, dressing.arguments
+
+    def made(count: int, seed: int, workers: int | None = 0) -> VectorEnv:
+        return make(env_id, count, seed, backend, workers, wrappers, **arguments)
+
+    return EnvSource(env_id, made, None, dressing)
 
 
 def choose_source(config: Config, env: Any = None) -> EnvSource:
@@ -186,24 +195,32 @@ def choose_source(config: Config, env: Any = None) -> EnvSource:
     return config_source(config) if env is None else env_source(env, config.backend)
 
 
-def env_source(env: Any, backend: str = "auto") -> EnvSource:
+def env_source(env: Any, backend: str = "auto", dressing: Dressing = BARE) -> EnvSource:
     """The source of an id, a Gymnasium Env, a function that makes one, a VectorEnv, or an EnvPool.
 
     Imports the module of a `module:id`, so the id must come from the user, not from a file.
+    `dressing` is for an id; an environment that was given has arguments and wrappers of its own.
     """
     if isinstance(env, str):
         import_module_of(env)
-        return _id_source(env, backend)
+        return _id_source(env, backend, dressing)
+    if dressing != BARE:
+        given = f"{name_of('env_kwargs')} and {name_of('wrappers')}"
+        raise UsageError(f"{given} are for an id; wrap the environment that you give")
     if isinstance(env, EnvSource):
         return env
     if hasattr(env, "all_env_ids"):
         return _pool_source(env)
     if isinstance(env, gym.vector.VectorEnv):
         name = _name(env)
-        return EnvSource(name, lambda _, seed, *__: GymnasiumVectorEnv(env, seed), env.num_envs)
+        one = env.unwrapped.envs[0] if isinstance(env.unwrapped, SyncVectorEnv) else None
+        dressing = BARE if one is None else dressing_of(one)
+        source = EnvSource(name, lambda _, seed, *__: GymnasiumVectorEnv(env, seed), env.num_envs)
+        return replace(source, dressing=dressing)
     if isinstance(env, gym.Env):
         name = _name(env)
-        return EnvSource(name, lambda _, seed, *__: GymnasiumEnv(lambda: env, 1, seed, name), 1)
+        source = EnvSource(name, lambda _, seed, *__: GymnasiumEnv(lambda: env, 1, seed, name), 1)
+        return replace(source, dressing=dressing_of(env))
     if isinstance(env, VectorEnv):
         return EnvSource(type(env).__name__, lambda *_: env, env.num_envs)
     if callable(env):
@@ -228,9 +245,9 @@ def _factory_source(factory: Callable[[], Any]) -> EnvSource:
         first = factory()
     if not isinstance(first, gym.Env):
         raise UsageError(f"the function must make a gymnasium.Env, it made {type(first).__name__}")
-    name = _name(first)
+    name, dressing = _name(first), dressing_of(first)
     first.close()
-    return EnvSource(name, lambda n, seed, *_: GymnasiumEnv(factory, n, seed, name), None)
+    return EnvSource(name, lambda n, seed, *_: GymnasiumEnv(factory, n, seed, name), None, dressing)
 
 
 def _pool_source(pool: Any) -> EnvSource:

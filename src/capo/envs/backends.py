@@ -1,7 +1,8 @@
 """The table of environment backends, in the order of preference of `auto`."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -12,6 +13,7 @@ from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.processes.recipe import recipe_of, workers_for
 from capo.envs.processes.vector import ProcessEnv
 from capo.envs.registry import check_registered, split_id, suggest_id
+from capo.envs.wrapping import check_wrappers, make_dressed
 from capo.errors import UsageError, name_of
 
 
@@ -23,13 +25,18 @@ class Backend(NamedTuple):
     check: Callable[[str], None]
     """Raises UsageError for an id that this backend cannot make."""
     make: Callable[..., VectorEnv]
-    """Makes the environments: (env_id, num_envs, seed, workers, **kwargs) ↦ VectorEnv."""
+    """Makes environments: (env_id, num_envs, seed, workers, wrappers, **kwargs) ↦ VectorEnv."""
 
 
-def choose_backend(env_id: str, backend: str) -> str:
-    """The name of the backend for an id; `auto` is the first row that prefers the id."""
+def choose_backend(env_id: str, backend: str, dressed: bool = False) -> str:
+    """The name of the backend for an id; `auto` is the first row that prefers the id.
+
+    For a task with arguments or wrappers (`dressed`) `auto` is Gymnasium, if it has the task.
+    """
     if backend == "auto":
-        backend = next(name for name, row in BACKENDS.items() if row.preferred(env_id))
+        having = BACKENDS.items() if not (dressed and env_id in gym.registry) else ()
+        preferred = (name for name, row in having if row.preferred(env_id))
+        backend = next(preferred, "gymnasium")
     BACKENDS[backend].check(env_id)
     return backend
 
@@ -40,17 +47,18 @@ def make(
     seed: int,
     backend: str = "auto",
     workers: int | None = 0,
+    wrappers: Sequence[str] = (),
     **kwargs: Any,
 ) -> VectorEnv:
-    """Makes `num_envs` copies of a registered environment.
+    """Makes `num_envs` copies of a registered environment, with these arguments, in `wrappers`.
 
     `workers` is the number of processes that step a share of Gymnasium's environments (None: chosen
-    for the task); EnvPool has threads of its own. The module of a `module:id` is not imported,
-    because the id may come from a file: see `import_module_of`.
+    for the task); EnvPool has threads of its own. The module of a `module:id` and those of wrappers
+    are not imported, because they may come from a file: see `import_module_of`, `import_wrappers`.
     """
     with quiet():
-        row = BACKENDS[choose_backend(env_id, backend)]
-        return row.make(env_id, num_envs, seed, workers, **kwargs)
+        row = BACKENDS[choose_backend(env_id, backend, bool(wrappers or kwargs))]
+        return row.make(env_id, num_envs, seed, workers, wrappers, **kwargs)
 
 
 def _envpool_installed() -> bool:
@@ -79,20 +87,37 @@ def _check_envpool(env_id: str) -> None:
 
 
 def _make_envpool(
-    env_id: str, num_envs: int, seed: int, workers: int | None, **kwargs: Any
+    env_id: str,
+    num_envs: int,
+    seed: int,
+    workers: int | None,
+    wrappers: Sequence[str],
+    **kwargs: Any,
 ) -> VectorEnv:
+    if wrappers:
+        raise UsageError(
+            f"EnvPool takes no {name_of('wrappers')}; use {name_of('backend', 'gymnasium')}"
+        )
     return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
 
 
 def _make_gymnasium(
-    env_id: str, num_envs: int, seed: int, workers: int | None, **kwargs: Any
+    env_id: str,
+    num_envs: int,
+    seed: int,
+    workers: int | None,
+    wrappers: Sequence[str],
+    **kwargs: Any,
 ) -> VectorEnv:
+    check_wrappers(wrappers)
     name = split_id(env_id)[1]
-    count = workers_for(env_id, workers, num_envs, kwargs)
+    count = workers_for(env_id, workers, num_envs, kwargs, wrappers)
     with quiet(gym.spec(name)):
         if count:
-            return ProcessEnv(env_id, recipe_of(env_id, kwargs), num_envs, seed, count)
-        return GymnasiumEnv(lambda: gym.make(name, **kwargs), num_envs, seed, name=env_id)
+            recipe = recipe_of(env_id, kwargs, wrappers)
+            return ProcessEnv(env_id, recipe, num_envs, seed, count)
+        factory = partial(make_dressed, name, wrappers, kwargs)
+        return GymnasiumEnv(factory, num_envs, seed, name=env_id)
 
 
 BACKENDS: dict[str, Backend] = {

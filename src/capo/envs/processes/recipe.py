@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -14,11 +16,15 @@ from capo.envs.registry import split_id
 from capo.errors import UsageError, name_of
 
 Recipe = dict[str, Any]
-"""The specification of a task and the arguments of `gym.make`, as JSON."""
+"""The specification of a task, the arguments of `gym.make`, and wrappers, as JSON."""
 
 
 def workers_for(
-    env_id: str, workers: int | None, num_envs: int, kwargs: dict[str, Any] | None = None
+    env_id: str,
+    workers: int | None,
+    num_envs: int,
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
+    wrappers: Sequence[str] = (),
 ) -> int:
     """Number of worker processes for a Gymnasium task, besides this process.
 
@@ -31,36 +37,40 @@ def workers_for(
     if workers is None:
         entry = gym.spec(split_id(env_id)[1]).entry_point
         heavy = isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco")
-        possible = heavy and posix and _is_portable(env_id, kwargs or {})
+        possible = heavy and posix and _is_portable(env_id, kwargs, wrappers)
         workers = available_cores() - 1 if possible else 0
     return min(workers, num_envs - 1)
 
 
-def recipe_of(env_id: str, kwargs: dict[str, Any]) -> Recipe:
-    """Serialises a task's specification and arguments, so that another process can make it.
+def recipe_of(
+    env_id: str, kwargs: Mapping[str, Any] = MappingProxyType({}), wrappers: Sequence[str] = ()
+) -> Recipe:
+    """Serialises a task's specification, arguments and wrappers, for another process to make it.
 
     Raises UsageError unless that describes the task completely: the entry point must be importable,
     and the arguments must survive a round trip through JSON.
     """
     try:
         spec = gym.spec(split_id(env_id)[1])
-        entry, wrappers = _importable(spec.entry_point), tuple(spec.additional_wrappers)
-        changes = {"entry_point": entry, "additional_wrappers": wrappers}
+        entry, added = _importable(spec.entry_point), tuple(spec.additional_wrappers)
+        changes = {"entry_point": entry, "additional_wrappers": added}
         plain = dataclasses.replace(spec, vector_entry_point=None, **changes)
-        text, decoded = plain.to_json(), json.loads(json.dumps(kwargs))
-        if EnvSpec.from_json(text) != plain or decoded != kwargs:
+        text, given = plain.to_json(), dict(kwargs)
+        if EnvSpec.from_json(text) != plain or json.loads(json.dumps(given)) != given:
             raise ValueError("its arguments are not JSON")
+        if script := next((each for each in wrappers if each.startswith("__main__:")), None):
+            raise ValueError(f"{script} is defined in the script")
     except (TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             f"{env_id} cannot be made in another process ({error}); "
             f"without {name_of('workers')} it runs in the main process"
         ) from error
-    return {"spec": text, "kwargs": kwargs}
+    return {"spec": text, "kwargs": given, "wrappers": list(wrappers)}
 
 
-def _is_portable(env_id: str, kwargs: dict[str, Any]) -> bool:
+def _is_portable(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[str]) -> bool:
     try:
-        recipe_of(env_id, kwargs)
+        recipe_of(env_id, kwargs, wrappers)
     except UsageError:
         return False
     return True

@@ -6,6 +6,7 @@ and the other start methods of multiprocessing import the user's script again.
 """
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -29,6 +30,7 @@ from capo.envs.processes.messages import DONE, STEP, SharedArrays, create_memory
 from capo.envs.processes.recipe import Recipe
 from capo.envs.registry import split_id
 from capo.envs.timeouts import Alarm
+from capo.envs.wrapping import make_dressed
 from capo.errors import EnvError, EnvTimeoutError, UsageError, name_of
 
 
@@ -67,10 +69,9 @@ class ProcessEnv:
         weakref.finalize(self, stop_workers, self._workers)
         try:
             self._start_workers()
-            kwargs, task = recipe["kwargs"], split_id(name)[1]
-            self._local = GymnasiumEnv(
-                lambda: gym.make(task, **kwargs), self._local_count, seed, name
-            )
+            parts = split_id(name)[1], recipe["wrappers"], recipe["kwargs"]
+            factory = functools.partial(make_dressed, *parts)
+            self._local = GymnasiumEnv(factory, self._local_count, seed, name)
             self.observation_space = self._local.observation_space
             self.action_space = self._local.action_space
             self._send_setup()

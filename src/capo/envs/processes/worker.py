@@ -6,6 +6,7 @@ from the memory they share.
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import signal
@@ -14,7 +15,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
@@ -22,6 +22,7 @@ from capo.core.nesting import leaves
 from capo.envs.base import quiet
 from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.processes.messages import DONE, STEP, SharedArrays, recv, send
+from capo.envs.wrapping import import_wrappers, make_dressed
 from capo.errors import EnvError
 
 
@@ -68,12 +69,21 @@ def _exit_with_parent(pipe: int) -> None:
 
 
 def _make(
-    file: int, spec: str, kwargs: dict[str, Any], name: str, rows: int, first: int, obs_shapes: Any
+    file: int,
+    spec: str,
+    kwargs: dict[str, Any],
+    wrappers: list[str],
+    name: str,
+    rows: int,
+    first: int,
+    obs_shapes: Any,
 ) -> tuple[GymnasiumEnv, SharedArrays]:
     """The environments, and the shared memory for their results."""
     task = EnvSpec.from_json(spec)
+    import_wrappers(wrappers)  # the parent process has checked and used them
     with quiet(task):
-        env = GymnasiumEnv(lambda: gym.make(task, **kwargs), rows, 0, name, first)
+        factory = functools.partial(make_dressed, task, wrappers, kwargs)
+        env = GymnasiumEnv(factory, rows, 0, name, first)
     shapes = [space.shape for space in leaves(env.observation_space, env.observation_space)]
     if shapes != [tuple(shape) for shape in obs_shapes]:
         raise ValueError(f"its observation space {env.observation_space} is not the main process's")
