@@ -13,6 +13,7 @@ from capo.errors import EnvError
 from capo.methods import settle
 from capo.rollout import Collector, collect
 from capo.state import init
+from support.learners import learner
 from support.probes import Probe, small, vector
 
 
@@ -187,3 +188,33 @@ def test_values_that_would_overflow_are_named(fault, message):
 
     with pytest.raises(EnvError, match=f"^probe: environment 2 returned {message}"):
         collect_once(lambda: Far(fault))
+
+
+class Halfway(gym.Env):
+    """Episodes of two steps; every other one succeeds."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.episodes = 0, self.episodes + 1
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        info = {"is_success": self.episodes % 2 == 1}
+        return np.zeros(1, np.float32), 0.0, self.t == 2, False, info
+
+
+def test_success_is_counted_in_training_and_evaluation():
+    rows = []
+    model = learner(env=Halfway, num_envs=2, num_steps=6, minibatches=1)
+    model.learn(24, callback=lambda _, info: rows.append(info), progress_bar=False)
+    # Three episodes of each environment in a batch: success, failure, success; then the rest.
+    assert [row["success_rate"] for row in rows] == [4 / 6, 6 / 12]
+    result = model.evaluate(4)
+    assert result.success_rate == 1.0, "the first episode of each of four environments"
+    assert result.describe().endswith("length 2, success 100%")
+    assert result.to_dict()["success_rate"] == 1.0

@@ -94,7 +94,7 @@ def test_another_number_is_the_same_program():
     run(algo="capo", generations_=2, **ON)
     before = [program._cache_size() for program in PROGRAMS]
     assert before == [2, 1]
-    assert len(FLOATS) == 21
+    assert len(FLOATS) == 22
     for name in FLOATS:
         other = 0.9 * getattr(usual, name) or 0.01
         run(algo="capo", generations_=2, seed=7, **{**ON, name: other})

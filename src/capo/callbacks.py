@@ -162,14 +162,17 @@ class EvalCallback:
 
     def state(self) -> dict[str, Any]:
         """The evaluations so far. The best model is in its file."""
-        results = [[steps, each.returns, each.lengths, each.cut] for steps, each in self.results]
+        results = [
+            [steps, each.returns, each.lengths, each.cut, list(each.successes)]
+            for steps, each in self.results
+        ]
         return {"results": results, "best_return": self.best_return if results else None}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continues after the evaluations of `state`."""
         self.results = [
-            (steps, Evaluation(returns=returns, lengths=lengths, cut=cut))
-            for steps, returns, lengths, cut in state["results"]
+            (steps, Evaluation(returns, lengths, cut, tuple(successes)))
+            for steps, returns, lengths, cut, successes in state["results"]
         ]
         if state["best_return"] is not None:
             self.best_return = state["best_return"]

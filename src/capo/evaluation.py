@@ -1,6 +1,7 @@
 """Evaluation of a model: whole episodes with frozen statistics."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ class Evaluation(NamedTuple):
     lengths: list[int]
     cut: int = 0
     """Number of episodes that were cut because they did not end."""
+    successes: Sequence[float] = ()
+    """Of the episodes whose environment says whether they succeeded (`info["is_success"]`)."""
 
     @property
     def mean(self) -> float:
@@ -36,12 +39,18 @@ class Evaluation(NamedTuple):
         """Standard error of the mean return; NaN with one episode."""
         return float(standard_error(np.array(self.returns, float)))
 
+    @property
+    def success_rate(self) -> float:
+        """Share of successful episodes; NaN if the environment does not say."""
+        return float(np.mean(self.successes)) if self.successes else math.nan
+
     def describe(self) -> str:
-        """One line: return, standard error, episodes, length."""
+        """One line: return, standard error, episodes, length, success."""
         count = len(self.returns)
         error, plural = ("", "") if count == 1 else (f" ± {self.standard_error:.1f} (SE)", "s")
         length = sum(self.lengths) / count
         text = f"return {self.mean:.1f}{error} over {count} episode{plural}, length {length:.0f}"
+        text += f", success {100 * self.success_rate:.0f}%" if self.successes else ""
         return text + (f" ({self.cut} cut, which had not ended)" if self.cut else "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +64,7 @@ class Evaluation(NamedTuple):
             "returns": self.returns,
             "lengths": self.lengths,
             "cut": self.cut,
+            **({"success_rate": self.success_rate} if self.successes else {}),
         }
 
 
@@ -107,6 +117,7 @@ def play(
     total, length = np.zeros(env.num_envs), np.zeros(env.num_envs, int)
     returns: list[float] = []
     lengths: list[int] = []
+    successes: list[float] = []
     cut = 0
     env = encode_observations(env, model.config)
     obs = env.reset()
@@ -118,9 +129,11 @@ def play(
         done = step.terminated | step.truncated
         for i in np.flatnonzero(done | (length >= max_steps)):
             if quota[i]:
+                if step.success is not None and not math.isnan(step.success[i]):
+                    successes.append(float(step.success[i]))
                 returns.append(float(total[i]))
                 lengths.append(int(length[i]))
                 cut += not done[i]
                 quota[i] -= 1
             total[i], length[i] = 0.0, 0
-    return Evaluation(returns=returns, lengths=lengths, cut=cut)
+    return Evaluation(returns=returns, lengths=lengths, cut=cut, successes=tuple(successes))

@@ -123,6 +123,8 @@ class Episodes(NamedTuple):
 
     returns: list[float]
     lengths: list[int]
+    successes: list[float]
+    """Of the episodes whose environment says whether they succeeded (`info["is_success"]`)."""
 
 
 def collect(
@@ -142,13 +144,18 @@ def collect(
     raw_next, actions, env_actions = np.empty_like(raw_obs), [], []
     rewards = np.empty((steps, envs))
     ends = np.empty((2, steps, envs), bool)
-    obs = state.obs
+    obs, successes = state.obs, []
     for t in range(steps):
         raw_obs[t] = obs
         _check_range(config.env_id, "observation", raw_obs[t : t + 1], t)
         action = act(t, normalize(obs))
         env_actions.append(to_env(env.action_space, action))
-        obs, raw_next[t], rewards[t], *ends[:, t] = env.step(env_actions[-1])
+        step = env.step(env_actions[-1])
+        obs, raw_next[t], rewards[t] = step.obs, step.next_obs, step.reward
+        ends[0, t], ends[1, t] = step.terminated, step.truncated
+        if step.success is not None and ends[:, t].any():
+            ended = step.success[ends[0, t] | ends[1, t]]
+            successes += ended[~np.isnan(ended)].tolist()
         actions.append(action)
     _check_range(config.env_id, "observation", raw_next, 1)
     _check_range(config.env_id, "reward", rewards, 1)
@@ -171,7 +178,7 @@ def collect(
         truncated=ends[1],
     )
     returns, lengths = (values[done].tolist() for values in undiscounted)
-    episodes = Episodes(returns, [int(length) for length in lengths])
+    episodes = Episodes(returns, [int(length) for length in lengths], successes)
     accumulators, episode_return, episode_length = sums
     collector = Collector(
         obs=obs,

@@ -49,6 +49,8 @@ class Recent(NamedTuple):
     """Consecutive generations, up to the last, whose policy or critic was not finite."""
     entropy_scale: float = 1.0
     """Factor of the entropy bonus, if it is adaptive."""
+    successes: tuple[float, ...] = ()
+    """Of the last episodes whose environment says whether they succeeded."""
 
 
 class Generation(NamedTuple):

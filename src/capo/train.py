@@ -156,6 +156,7 @@ def _loop(config: Settled, env: TimeoutEnv, start: Generation) -> Iterator[Gener
     key, rows = jax.random.fold_in(jax.random.key(config.seed), 1), deque(maxlen=PATIENCE)
     returns = deque(recent.returns, maxlen=RETURN_WINDOW)
     lengths = deque(recent.lengths, maxlen=RETURN_WINDOW)
+    successes = deque(recent.successes, maxlen=RETURN_WINDOW)
     widest = widest_entropy(state.policy.family)
     warming, looked_at = recent.warming and config.warms_up, diagnosed_generations(config)
     began = time.perf_counter() - start.info.get("seconds", 0.0)
@@ -166,6 +167,7 @@ def _loop(config: Settled, env: TimeoutEnv, start: Generation) -> Iterator[Gener
             collector, batch, episodes = collect(env, state.policy, collector, config, index)
         returns.extend(episodes.returns)
         lengths.extend(episodes.lengths)
+        successes.extend(episodes.successes)
         collected = time.perf_counter()
         phase, scale = config.lone if warming else config, recent.rate_scale
         rate = learning_rate(config, index) * scale
@@ -178,6 +180,7 @@ def _loop(config: Settled, env: TimeoutEnv, start: Generation) -> Iterator[Gener
             "return": _mean(returns),
             "length": _mean(lengths),
             "episodes": float(len(episodes.returns)),
+            **({"success_rate": _mean(successes)} if successes else {}),
             "warmup": float(warming),
             "learning_rate": rate,
             "entropy_coef": bonus,
@@ -197,6 +200,7 @@ def _loop(config: Settled, env: TimeoutEnv, start: Generation) -> Iterator[Gener
             rate_scale=scale,
             nonfinite=_nonfinite_in_a_row(recent.nonfinite, row),
             entropy_scale=care,
+            successes=tuple(successes),
         )
         yield Generation(
             number=index, state=state, collector=collector, recent=recent, model=model, info=row

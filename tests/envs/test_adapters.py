@@ -59,7 +59,7 @@ def test_a_vector_environment_in_every_autoreset_mode(kind, mode, factory):
         one, two = ours.step(actions), theirs.step(actions)
         assert_same(one.obs, two.obs)
         assert_same(one.next_obs, two.next_obs)
-        for a, b in zip(one[2:], two[2:], strict=True):
+        for a, b in zip(one[2:5], two[2:5], strict=True):
             np.testing.assert_array_equal(a, b)
         ended += one.terminated.sum()
     assert ended >= 3

@@ -191,3 +191,43 @@ env.close()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.iterdir())
+
+
+class Reach(gym.Env):
+    """Succeeds in episodes that begin with an even number of an episode."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    episode = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        return np.zeros(1, np.float32), {"is_success": True}
+
+    def step(self, action):
+        done = self.np_random.random() < 0.3
+        return np.zeros(1, np.float32), 1.0, done, False, {"is_success": self.episode % 2 == 0}
+
+
+VECTORS = {
+    "function": lambda: Reach,
+    "same step": lambda: gym.vector.SyncVectorEnv([Reach] * 3, autoreset_mode="SameStep"),
+    "next step": lambda: gym.vector.SyncVectorEnv([Reach] * 3),
+    "several processes": lambda: gym.vector.AsyncVectorEnv([Reach] * 3),
+}
+
+
+@pytest.mark.parametrize("made", VECTORS)
+def test_the_success_of_an_episode_is_known(made):
+    """At the end of an episode alone, and of the episode that ended."""
+    env = env_source(VECTORS[made]()).make(3, 0)
+    env.reset(0)
+    ended = np.zeros(3, int)
+    for _ in range(30):
+        step = env.step(np.zeros(3, int))
+        done = step.terminated | step.truncated
+        ended += done
+        np.testing.assert_array_equal(step.success[done], (ended[done] % 2 == 0).astype(float))
+    env.close()
+    assert (ended > 3).all()

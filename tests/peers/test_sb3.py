@@ -14,7 +14,7 @@ pytest.importorskip("stable_baselines3", reason="make test-peers installs it")
 
 from stable_baselines3 import PPO  # noqa: E402
 from stable_baselines3.common.logger import configure  # noqa: E402
-from stable_baselines3.common.vec_env import VecNormalize  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from capo import sb3  # noqa: E402
 from capo.cli.main import main  # noqa: E402
@@ -245,3 +245,18 @@ def test_a_file_that_is_no_model_is_one_line(content, registered, tmp_path, caps
     said = capsys.readouterr().err
     assert "is not a readable Stable-Baselines3 PPO" in said
     assert said.count("\n") == 1
+
+
+def test_a_vec_env_trains_as_our_own_copies():
+    """The same task and seeds: SB3 seeds its copies one apart, as capo does."""
+    from capo import PPO as Ours
+
+    sizes = {"num_envs": 3, "num_steps": 32, "minibatches": 2, "hidden": (4,)}
+    theirs = DummyVecEnv([lambda: Guess(ACTIONS["Gaussian"])] * 3)
+    sizes_given = {name: value for name, value in sizes.items() if name != "num_envs"}
+    models = [
+        Ours("MlpPolicy", theirs, **sizes_given),
+        Ours("MlpPolicy", lambda: Guess(ACTIONS["Gaussian"]), **sizes),
+    ]
+    weights = [model.learn(192, progress_bar=False).policy.net.weights[0] for model in models]
+    np.testing.assert_array_equal(*weights)

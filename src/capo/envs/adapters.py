@@ -12,7 +12,7 @@ from capo.config import Config
 from capo.core.encoding import Encoder
 from capo.envs.async_workers import can_close, find_failed, kill_workers
 from capo.envs.backends import make
-from capo.envs.base import Step, VectorEnv, failure_message, quiet
+from capo.envs.base import Step, VectorEnv, failure_message, quiet, success_of, successes_of
 from capo.envs.envpool import EnvPoolEnv
 from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.registry import import_module_of
@@ -89,10 +89,12 @@ class GymnasiumVectorEnv:
         obs = next_obs = returned
         if done.any() and self._mode is AutoresetMode.SAME_STEP:
             next_obs = _replace_rows(self.observation_space, returned, done, info["final_obs"])
+            info = info.get("final_info", info)
         elif done.any():
             next_obs = _copy(returned)
             obs = self._call(self._env.reset, options={"reset_mask": done})[0]
-        return Step(obs, next_obs, reward, terminated, truncated)
+        success = successes_of(info, self.num_envs)
+        return Step(obs, next_obs, reward, terminated, truncated, success)
 
     def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Calls the method; on an error, kills the worker processes and raises EnvError."""
@@ -109,6 +111,47 @@ class GymnasiumVectorEnv:
         """Closes the environments; kills worker processes that could not be closed."""
         if not can_close(self._env.unwrapped):
             kill_workers(self._env.unwrapped)
+        self._env.close()
+
+
+class StableVecEnv:
+    """A VecEnv of Stable-Baselines3, which resets in the same step."""
+
+    backend = "stable-baselines3"
+
+    def __init__(self, env: Any, seed: int):
+        self.num_envs, self._env, self._seed, self._steps = env.num_envs, env, seed, 0
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+
+    def reset(self, seed: int | None = None) -> Any:
+        """Resets all environments; default: the seed of the constructor."""
+        self._steps = 0
+        self._env.seed(self._seed if seed is None else seed)
+        return self._call(self._env.reset)
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Steps all environments; the true final observations are in the infos."""
+        self._steps += 1
+        obs, reward, done, infos = self._call(self._env.step, actions)
+        next_obs, truncated = obs, np.zeros(self.num_envs, bool)
+        success = np.full(self.num_envs, np.nan)
+        if done.any():
+            last = [info.get("terminal_observation") for info in infos]
+            next_obs = _replace_rows(self.observation_space, obs, done, last)
+            cut = [info.get("TimeLimit.truncated", False) for info in infos]
+            truncated = done & np.array(cut, bool)
+            success = np.where(done, [success_of(info) for info in infos], np.nan)
+        return Step(obs, next_obs, reward, done & ~truncated, truncated, success)
+
+    def _call(self, method: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return method(*args)
+        except Exception as error:
+            name = type(self._env).__name__
+            raise EnvError(failure_message(name, [], self._steps, error)) from error
+
+    def close(self) -> None:
+        """Closes the environments."""
         self._env.close()
 
 
@@ -221,13 +264,17 @@ def env_source(env: Any, backend: str = "auto", dressing: Dressing = BARE) -> En
         name = _name(env)
         source = EnvSource(name, lambda _, seed, *__: GymnasiumEnv(lambda: env, 1, seed, name), 1)
         return replace(source, dressing=dressing_of(env))
+    if hasattr(env, "step_async") and hasattr(env, "env_is_wrapped"):
+        name = _stable_name(env)
+        return EnvSource(name, lambda _, seed, *__: StableVecEnv(env, seed), env.num_envs)
     if isinstance(env, VectorEnv):
         return EnvSource(type(env).__name__, lambda *_: env, env.num_envs)
     if callable(env):
         return _factory_source(env)
     raise UsageError(
         f"an environment is an id, a gymnasium.Env, a function that makes one, a "
-        f"gymnasium.vector.VectorEnv or an EnvPool, not {type(env).__name__}"
+        f"gymnasium.vector.VectorEnv, a VecEnv of Stable-Baselines3 or an EnvPool, not "
+        f"{type(env).__name__}"
     )
 
 
@@ -260,6 +307,15 @@ def _pool_source(pool: Any) -> EnvSource:
         )
     name = type(pool).__name__.removesuffix("GymnasiumEnvPool")
     return EnvSource(name, lambda *_: EnvPoolEnv(pool, name), settings["num_envs"])
+
+
+def _stable_name(env: Any) -> str:
+    """The id of the tasks in a VecEnv, or else its type."""
+    try:
+        spec = env.get_attr("spec")[0]
+    except AttributeError:
+        spec = None
+    return spec.id if spec is not None else type(env).__name__
 
 
 def _name(env: Any) -> str:

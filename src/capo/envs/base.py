@@ -7,7 +7,7 @@ true final one where an episode ended, and `obs` is the observation to act on ne
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -44,6 +44,22 @@ class Step(NamedTuple):
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
+    success: np.ndarray | None = None
+    """`info["is_success"]` of the episodes that ended as a number, NaN where there is none."""
+
+
+def success_of(info: Mapping[str, Any]) -> float:
+    """`info["is_success"]` of one environment as a number; NaN without one."""
+    return float(info.get("is_success", np.nan))
+
+
+def successes_of(info: Mapping[str, Any], count: int) -> np.ndarray | None:
+    """`info["is_success"]` of a Gymnasium vector environment, NaN where there is none."""
+    values = info.get("is_success")
+    if values is None:
+        return None
+    known = np.broadcast_to(info.get("_is_success", True), count)
+    return np.where(known, np.asarray(values, float), np.nan)
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from capo.core.devices import available_cores
-from capo.envs.base import Step, failure_message, quiet
+from capo.envs.base import Step, failure_message, quiet, successes_of
 from capo.errors import EnvError
 
 
@@ -64,12 +64,13 @@ class EnvPoolEnv:
         """Steps all environments and resets those whose episode ended."""
         self._steps += 1
         actions = actions.astype(self._dtype)
-        next_obs, reward, terminated, truncated, _ = self._call(self._pool.step, actions)
+        next_obs, reward, terminated, truncated, info = self._call(self._pool.step, actions)
         obs, done = next_obs, np.flatnonzero(terminated | truncated)
         if done.size:
             obs = next_obs.copy()
             obs[done] = self._call(self._pool.reset, done.astype(np.int32))[0]
-        return Step(obs, next_obs, reward, terminated, truncated)
+        success = successes_of(info, self.num_envs)
+        return Step(obs, next_obs, reward, terminated, truncated, success)
 
     def _call(self, method: Callable[..., Any], *args: Any) -> Any:
         try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from capo.core.encoding import mismatch
 from capo.core.nesting import stack
-from capo.envs.base import Step, describe_step, failure_message
+from capo.envs.base import Step, describe_step, failure_message, success_of
 from capo.errors import EnvError, UsageError
 
 
@@ -62,15 +62,16 @@ class GymnasiumEnv:
         rewards = np.empty(self.num_envs)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
+        success = np.full(self.num_envs, np.nan)
         ended = False
         for i, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
             self.active[0] = i
             try:
-                reached, rewards[i], terminated[i], truncated[i], _ = env.step(action)
+                reached, rewards[i], terminated[i], truncated[i], info = env.step(action)
                 self._check(i, reached)
                 next_obs.append(reached)
                 if terminated[i] or truncated[i]:
-                    ended = True
+                    ended, success[i] = True, success_of(info)
                     reached, _ = env.reset()
                     self._check(i, reached)
             except EnvError:
@@ -82,7 +83,7 @@ class GymnasiumEnv:
         self.active[0] = -1
         stacked = stack(self.observation_space, next_obs)
         current = stack(self.observation_space, obs) if ended else stacked
-        return Step(current, stacked, rewards, terminated, truncated)
+        return Step(current, stacked, rewards, terminated, truncated, success)
 
     def _check(self, index: int, obs: Any) -> None:
         if isinstance(obs, np.ndarray) and obs.shape == self._shape:

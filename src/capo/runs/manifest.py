@@ -68,6 +68,7 @@ def _recent(
     rate_scale: Any = 1.0,
     nonfinite: Any = 0,
     entropy_scale: Any = 1.0,
+    successes: Any = None,
 ) -> Recent:
     if not isinstance(warming, bool):
         raise _wrong("warming", warming, "true or false")
@@ -78,6 +79,7 @@ def _recent(
         rate_scale=_real("rate_scale", rate_scale, least=0.0),
         nonfinite=_whole("nonfinite", nonfinite),
         entropy_scale=_real("entropy_scale", entropy_scale, least=0.0),
+        successes=tuple(_real("successes", each) for each in _list("successes", successes or [])),
     )
 
 

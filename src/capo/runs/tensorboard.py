@@ -13,6 +13,7 @@ from capo.storage.files import errors_naming
 NAMES = {
     "return": "charts/episodic_return",
     "length": "charts/episodic_length",
+    "success_rate": "charts/success_rate",
     "learning_rate": "charts/learning_rate",
     **{
         name: f"losses/{name}"

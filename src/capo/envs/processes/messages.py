@@ -78,7 +78,7 @@ class SharedArrays:
     def __init__(self, file: int, rows: int, action_shape: Shape, obs_shapes: list[Shape]):
         shapes = [(rows, *shape) for shape in (action_shape, *obs_shapes, *obs_shapes)]
         arrays = (MAX_ITEMSIZE * math.prod(shape) for shape in shapes)
-        sizes = [CACHE_LINE, 8 * rows, rows, rows, *arrays]
+        sizes = [CACHE_LINE, 8 * rows, rows, rows, 8 * rows, *arrays]
         ends = np.cumsum([-(-size // CACHE_LINE) * CACHE_LINE for size in sizes]).tolist()
         os.ftruncate(file, ends[-1])
         self._memory = mmap.mmap(file, ends[-1])
@@ -87,8 +87,9 @@ class SharedArrays:
         """`GymnasiumEnv.active` of the worker."""
         self.reward = self._array(1, np.dtype(np.float64), (rows,))
         self.terminated, self.truncated = (self._array(i, np.dtype(bool), (rows,)) for i in (2, 3))
+        self.success = self._array(4, np.dtype(np.float64), (rows,))
         self.actions, *self.parts = (
-            self._array(4 + i, DEFAULT_DTYPE, shape) for i, shape in enumerate(shapes)
+            self._array(5 + i, DEFAULT_DTYPE, shape) for i, shape in enumerate(shapes)
         )
         """`parts` are the parts of `obs`, then the parts of `next_obs`."""
 
@@ -99,8 +100,8 @@ class SharedArrays:
 
     def retype_actions(self, dtype: np.dtype, shape: Shape) -> None:
         """Changes the type and shape of `actions`."""
-        self.actions = self._array(4, dtype, shape)
+        self.actions = self._array(5, dtype, shape)
 
     def retype_part(self, index: int, dtype: np.dtype) -> None:
         """Changes the type of `parts[index]`."""
-        self.parts[index] = self._array(5 + index, dtype, self.parts[index].shape)
+        self.parts[index] = self._array(6 + index, dtype, self.parts[index].shape)

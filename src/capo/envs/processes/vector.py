@@ -148,6 +148,7 @@ class ProcessEnv:
             reward=np.concatenate([each.reward for each in shares]),
             terminated=np.concatenate([each.terminated for each in shares]),
             truncated=np.concatenate([each.truncated for each in shares]),
+            success=np.concatenate([np.asarray(each.success) for each in shares]),
         )
 
     @contextlib.contextmanager
@@ -248,6 +249,7 @@ def _make_views(worker: Worker, space: gym.Space) -> None:
         reward=arrays.reward,
         terminated=arrays.terminated,
         truncated=arrays.truncated,
+        success=arrays.success,
     )
 
 

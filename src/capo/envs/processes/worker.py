@@ -105,6 +105,7 @@ def _execute(line: bytes, env: GymnasiumEnv, arrays: SharedArrays) -> list[str]:
     arrays.reward[:] = step.reward
     arrays.terminated[:] = step.terminated
     arrays.truncated[:] = step.truncated
+    arrays.success[:] = step.success
     both = (leaves(env.observation_space, obs) for obs in (step.obs, step.next_obs))
     return _write(env, arrays, [part for obs in both for part in obs])
 
