@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test quick test-slow test-peers test-browser lint format layers build docs docs-serve reproduce wider results spaces faults \
+.PHONY: train test quick test-slow test-peers test-browser lint format layers build docs docs-serve reproduce wider zoo results spaces faults \
   bench bench-acting bench-diagnostics clean
 
 train: .venv/.installed
@@ -79,6 +79,10 @@ wider: .venv/.installed-dev
 # Tables and pictures from the runs in results/, in results/, docs/results.md and the README.
 results: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.write_results
+
+# What every row of the zoo reaches, in docs/zoo.md: half an hour on two cores.
+zoo: .venv/.installed-dev
+	$(BIN)/python -m benchmarks.zoo
 
 # 56 runs of 100k to 500k steps: about an hour on two cores.
 spaces: .venv/.installed-spaces

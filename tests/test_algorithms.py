@@ -1,9 +1,11 @@
 """The classes with the API of Stable-Baselines3."""
 
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import gymnasium as gym
 import numpy as np
@@ -13,12 +15,15 @@ import capo
 from capo import (
     CAPO,
     PPO,
+    TRPO,
+    Config,
     UsageError,
     generations,
 )
 from capo.algorithms import Algorithm
-from capo.aliases import OTHER, SAME
+from capo.aliases import MEANT, OTHER, SAME
 from capo.errors import EnvError
+from capo.keywords import Keywords, StableNames
 from capo.methods import METHODS
 from support.equality import same
 from support.learners import BATCH, learn, learner
@@ -225,7 +230,14 @@ def test_another_environment_must_fit(tmp_path):
         ({"policy": "LstmPolicy"}, "unknown policy 'LstmPolicy'; there are MlpPolicy, CnnPolicy"),
         ({"epoch": 3}, "there is no field 'epoch' in capo.Config; did you mean epochs?"),
         ({"total_steps": 3}, r"total_steps is given to learn\(total_timesteps\)"),
-        ({"batch_size": 64}, "batch_size is a count here: minibatches = num_envs"),
+        ({"batch_size": 32, "minibatches": 2}, "minibatches is given twice, also as batch_size"),
+        ({"tensorboard_log": "a"}, r"tensorboard_log is learn\(run_dir=…\) here"),
+        ({"use_sde": True}, "use_sde is not available; action_noise=0.5 explores"),
+        ({"device": "cuda"}, "device is 'cuda'; JAX chooses it"),
+        ({"policy_kwargs": {"net_arch": {"pi": [4], "vf": [8]}}}, r"has pi=\[4\] and vf=\[8\]"),
+        ({"policy_kwargs": {"ortho_init": False}}, "policy_kwargs has ortho_init; here are hidden"),
+        ({"learning_rate": lambda left: left**2}, "is not constant or linear; it must be a number"),
+        ({"learning_rate": len}, r"learning_rate is a function that fails \(object of type"),
         ({"n_epochs": 3}, "epochs is given twice, also as n_epochs"),
         ({"env": Target(), "num_envs": 4}, "num_envs is 4, but 1 environments came in"),
     ],
@@ -239,7 +251,7 @@ TYPES = """
 import numpy as np
 from capo import PPO, UsageError
 for wrong in (
-    {"seed": None}, {"hidden": 64}, {"num_envs": 4.0}, {"clip": "0.2"}, {"learning_rate": abs}
+    {"seed": None}, {"hidden": 64}, {"num_envs": 4.0}, {"clip": "0.2"}, {"learning_rate": "3e-4"}
 ):
     try:
         PPO("MlpPolicy", "CartPole-v1", **wrong)
@@ -262,7 +274,7 @@ def test_values_of_another_type_are_named():
         "hidden is 64; it must be a list of whole numbers",
         "num_envs is 4.0; it must be a whole number",
         "clip is '0.2'; it must be a number",
-        "learning_rate is <built-in function abs>; it must be a number; its course is schedule",
+        "learning_rate is '3e-4'; it must be a number",
         "(2, 0.25, (4, 4))",
         "total_steps is 64.5; it must be a whole number",
     ]
@@ -277,8 +289,91 @@ def test_names_of_stable_baselines3_are_taken_and_in_the_table():
     rows = [row for row in table.splitlines() if row.startswith("| `")]
     for theirs, ours in SAME.items():
         assert any(f"`{theirs}`" in row and f"`{ours}`" in row for row in rows), theirs
-    for name in OTHER.keys() - {"total_steps", "total_timesteps", "algo", "env_id", "network"}:
+    for name in (OTHER.keys() | MEANT) - {
+        "total_steps",
+        "total_timesteps",
+        "algo",
+        "env_id",
+        "network",
+    }:
         assert any(f"`{name}" in row for row in rows), name
+
+
+def test_values_of_stable_baselines3_are_translated():
+    """As a script for SB3 gives them, with the classes of its activations."""
+
+    class ReLU:
+        """A stand-in of torch.nn.ReLU, of which the name is read."""
+
+    given = {
+        "n_envs": 4, "n_steps": 16, "batch_size": 32, "n_epochs": 3, "ent_coef": 0.1,
+        "learning_rate": lambda left: 1e-3 * left, "clip_range": lambda _: 0.1,
+        "normalize_advantage": False, "use_sde": False, "verbose": 1, "device": "auto",
+        "policy_kwargs": {
+            "net_arch": {"pi": [8, 8], "vf": [8, 8]}, "activation_fn": ReLU, "log_std_init": -2,
+        },
+    }  # fmt: skip
+    with pytest.warns(UserWarning):
+        config = PPO("MlpPolicy", Target, **given).config
+    assert config == config.replace(
+        num_envs=4, num_steps=16, minibatches=2, epochs=3, entropy_coef=0.1, clip=0.1,
+        learning_rate=1e-3, schedule="linear", advantage_norm="none", hidden=(8, 8),
+        activation="relu", initial_std=float(np.exp(-2)),
+    )  # fmt: skip
+    with pytest.warns(UserWarning):
+        constant = PPO("MlpPolicy", Target, batch_size=64, learning_rate=lambda _: 1e-3).config
+    assert (constant.schedule, constant.learning_rate) == ("constant", 1e-3)
+    assert constant.minibatches == 16
+    with pytest.raises(UsageError, match="batch_size is 48; it must divide the 1024 samples"):
+        PPO("MlpPolicy", Target, batch_size=48)
+
+
+def test_editors_know_the_keywords():
+    """The typed keywords are the fields of the configuration, with their types or wider ones."""
+    hints = get_type_hints(Config)
+    left = {"env_id", "algo", "total_steps", "network", "seed"}
+    typed = {name: hint for name, hint in get_type_hints(Keywords).items() if name in hints}
+    assert typed.keys() == hints.keys() - left
+    wider = {"env_kwargs", "wrappers", "hidden", "learning_rate"}
+    assert {n: typed[n] for n in typed.keys() - wider} == {
+        n: hints[n] for n in typed.keys() - wider
+    }
+    shown = inspect.signature(CAPO).parameters
+    assert set(shown) == {"policy", "env", "seed"} | typed.keys()
+    assert shown["gamma"].default == Config.gamma
+    stable = get_type_hints(StableNames).keys()
+    assert stable == SAME.keys() | MEANT.keys() | {"batch_size"}
+
+
+def test_a_model_is_loaded_with_other_settings(tmp_path):
+    model = learn(2)
+    model.save(tmp_path / "m")
+    other = PPO.load(tmp_path / "m", env=Target, learning_rate=1e-4, epochs=2)
+    assert (other.config.learning_rate, other.config.epochs) == (1e-4, 2)
+    assert same(other.policy, model.policy)
+    with pytest.raises(UsageError, match="hidden cannot change: the model's networks have theirs"):
+        PPO.load(tmp_path / "m", env=Target, hidden=(3,))
+
+
+@pytest.mark.parametrize("cls", [CAPO, TRPO])
+def test_any_method_goes_on_from_a_model(cls):
+    model = learn(2)
+    other = cls.from_model(model.model, env=Target, num_envs=2, num_steps=32, minibatches=2)
+    assert same(other.policy, model.policy)
+    assert other.config.algo == cls.algo
+    assert other.config.hidden == model.config.hidden
+    assert other.config.epochs == Config.epochs, "a setting of the class"
+    assert other.learn(64, progress_bar=False).model.obs_stats.seen == 3 * 64
+
+
+def test_values_and_environments_can_be_had():
+    model = learn(2)
+    env = model.get_env()
+    assert env.num_envs == model.config.num_envs
+    obs = np.array([[-1.0], [1.0]], np.float32)
+    values = model.predict_values(obs)
+    assert values.shape == (2,)
+    np.testing.assert_allclose(model.predict_values(obs[0]), values[0], rtol=1e-6)
 
 
 def test_a_whole_float_is_a_number_of_steps():

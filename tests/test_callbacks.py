@@ -92,3 +92,31 @@ def test_the_evaluations_of_a_callback_survive_a_resume():
     before.results = [(64, Evaluation(returns=[1.5, 2.0], lengths=[3, 9], cut=1))]
     after.restore(json.loads(json.dumps(before.state())))
     assert after.results == before.results
+
+
+def test_arguments_of_stable_baselines3(tmp_path):
+    """Frequencies are in steps of each environment: 16 in a generation here."""
+    watch = EvalCallback(
+        Target, eval_freq=32, n_eval_episodes=3, best_model_save_path=tmp_path, verbose=0
+    )
+    saving = CheckpointCallback(save_freq=48, save_path=tmp_path / "all", name_prefix="rl")
+    learner().learn(6 * BATCH, callback=[watch, saving], progress_bar=False)
+    assert [steps for steps, _ in watch.results] == [2 * BATCH, 4 * BATCH, 6 * BATCH]
+    assert len(watch.results[0][1].returns) == 3
+    assert (tmp_path / "best_model.safetensors").is_file()
+    names = sorted(path.name for path in (tmp_path / "all").iterdir())
+    assert names == ["rl_192.safetensors", "rl_384.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: EvalCallback(5), r"the first argument is env; write EvalCallback\(every=5\)"),
+        (lambda: EvalCallback(log_path="a"), "EvalCallback has no log_path; it has env, every"),
+        (lambda: CheckpointCallback(), "where are the models to be saved"),
+        (lambda: CheckpointCallback("a", save_vecnormalize=True), "has no save_vecnormalize"),
+    ],
+)
+def test_wrong_arguments_of_callbacks(make, said):
+    with pytest.raises(UsageError, match=said):
+        make()

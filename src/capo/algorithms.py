@@ -1,23 +1,28 @@
 """The methods as classes with the API of Stable-Baselines3: learn, predict, save, load."""
 
 import contextlib
+import dataclasses
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, Unpack, get_type_hints
 
 import gymnasium as gym
 import numpy as np
 
 from capo import zoo
-from capo.aliases import translated
+from capo.aliases import BATCH_SIZE, translated, without_batch_size
 from capo.callbacks import Callback, give_environments
 from capo.config import Config, arguments_to_text
 from capo.core.networks import Policy
+from capo.core.settings import NetworkSettings
 from capo.envs.adapters import EnvSource, choose_source, env_source
+from capo.envs.base import VectorEnv
 from capo.envs.wrapping import Dressing, texts_of
 from capo.errors import UsageError
 from capo.evaluation import Evaluation, evaluate
 from capo.fields import check_names
+from capo.keywords import Keywords
 from capo.learner import Learner
 from capo.methods import Settled, settle
 from capo.model import Model
@@ -31,9 +36,31 @@ from capo.runs.session import Session
 from capo.runs.tracking import Service
 from capo.state import loaded_generation
 
+NETWORK = tuple(
+    field.name
+    for field in dataclasses.fields(NetworkSettings)
+    if field.name not in ("initial_std", "normalize_obs")
+)
+"""Settings that a trained network fixes."""
+KEPT = (
+    *(field.name for field in dataclasses.fields(NetworkSettings)),
+    *("env_id", "env_kwargs", "wrappers", "backend", "seed", "gamma", "normalize_reward"),
+)
+"""Settings that another method takes over from a model."""
 POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "mlp"}
 """Networks by their names in Stable-Baselines3."""
 Kind = TypeVar("Kind", bound="Algorithm")
+
+
+def _signature() -> inspect.Signature:
+    """The constructor's, with all keywords and their defaults, for `help` and notebooks."""
+    parameter, only = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
+    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
+    defaults |= {"preset": "auto"}
+    names = ["seed", *(name for name in get_type_hints(Keywords) if name in defaults)]
+    keywords = [parameter(name, only, default=defaults[name]) for name in names]
+    first = [parameter(name, parameter.POSITIONAL_OR_KEYWORD) for name in ("policy", "env")]
+    return inspect.Signature([*first, *keywords])
 
 
 class Algorithm:
@@ -46,14 +73,17 @@ class Algorithm:
     Stable-Baselines3 that mean the same are taken, with a warning.
     """
 
+    __signature__: ClassVar[inspect.Signature] = _signature()
     algo: ClassVar[str]
     """Name of the method."""
 
-    def __init__(self, policy: str, env: Any, *, seed: int = Config.seed, **fields: Any):
+    def __init__(
+        self, policy: str, env: Any, *, seed: int = Config.seed, **keywords: Unpack[Keywords]
+    ):
         if policy not in POLICIES and policy != "auto":
             raise UsageError(f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto")
-        fields = translated(fields)
-        check_names(Config, fields)
+        fields = translated(dict(keywords))
+        check_names(Config, (name for name in fields if name != BATCH_SIZE))
         source = env_source(env, fields.get("backend", Config.backend), _dressing(fields))
         fields = _with_presets(fields, source, self.algo) | source.dressing._asdict()
         if fields.get("workers") and not isinstance(env, str):
@@ -101,6 +131,14 @@ class Algorithm:
     def action_space(self) -> gym.Space:
         """Action space of one environment."""
         return self.model.action_space
+
+    def get_env(self) -> VectorEnv:
+        """The training environments."""
+        return self._learner.env
+
+    def predict_values(self, observation: Any) -> np.ndarray:
+        """V(s) of one observation or a batch, of the normalised rewards if these are on."""
+        return self.model.predict_values(observation)
 
     @property
     def num_timesteps(self) -> int:
@@ -198,17 +236,51 @@ class Algorithm:
         self.model.save(_with_suffix(path))
 
     @classmethod
-    def load(cls: type[Kind], path: str | Path, env: Any = None) -> Kind:
+    def load(
+        cls: type[Kind], path: str | Path, env: Any = None, **keywords: Unpack[Keywords]
+    ) -> Kind:
         """Reads a file of `save`, or the model of a run folder or checkpoint. Loading runs no code.
 
         Without `env` the model's own task is made on first use. Learning starts from the loaded
-        networks and statistics, with empty Adam moments and a new schedule.
+        networks and statistics, with empty Adam moments and a new schedule. Keywords replace
+        settings of the model, except those of its networks.
         """
         path = Path(path) if Path(path).exists() else _with_suffix(path)
         model = read_model(path)
         cls._check_algo(model, path)
+        return cls._from(model, model.config, env, dict(keywords))
+
+    @classmethod
+    def from_model(
+        cls: type[Kind], model: Model, env: Any = None, **keywords: Unpack[Keywords]
+    ) -> Kind:
+        """Goes on with this method from a model of any method: its networks and statistics.
+
+        Its task, networks and discount factor stay; other settings are those of this class, unless
+        keywords give them.
+        """
+        fields = translated(dict(keywords))
+        old = model.config.to_dict()
+        row = zoo.row(old["env_id"], cls.algo) if fields.get("preset", "auto") == "auto" else {}
+        kept = {name: old[name] for name in KEPT}
+        config = Config(algo=cls.algo, **{"preset": "auto", **row, **kept})
+        return cls._from(model, config, env, fields)
+
+    @classmethod
+    def _from(
+        cls: type[Kind], model: Model, config: Config, env: Any, given: dict[str, Any]
+    ) -> Kind:
+        """A learner that begins with the networks of a model."""
+        fields = translated(given)
+        check_names(Config, fields)
+        if "wrappers" in fields:
+            fields["wrappers"] = texts_of(fields["wrappers"])
         # The number of processes depends on the machine, not on the file.
-        config = settle(model.config.replace(workers=None), model.observation_space)
+        config = settle(config.replace(**{"workers": None, **fields}), model.observation_space)
+        for name in NETWORK:
+            if name in fields and getattr(config, name) != getattr(model.config, name):
+                raise UsageError(f"{name} cannot change: the model's networks have theirs")
+        model = dataclasses.replace(model, config=config.plain())
         learner = Learner(config, choose_source(config), loaded_generation(model, config))
         if env is not None:
             learner.set_env(env_source(env, config.backend))
@@ -301,7 +373,11 @@ def _with_presets(fields: dict[str, Any], source: EnvSource, algo: str) -> dict[
     sizes = {"num_envs": Config.num_envs, **preset_values(str(fields["preset"]), algo), **row}
     if source.fixed_num_envs is not None:
         row = {name: value for name, value in row.items() if name not in ("num_envs", "num_steps")}
-    return source.sized({**row, **fields}, sizes["num_envs"] * sizes["num_steps"])
+    if BATCH_SIZE in fields:
+        row.pop("minibatches", None)
+    sized = source.sized({**row, **fields}, sizes["num_envs"] * sizes["num_steps"])
+    batch = {**sizes, **sized}
+    return without_batch_size(sized, batch["num_envs"] * batch["num_steps"])
 
 
 def _with_suffix(path: str | Path) -> Path:

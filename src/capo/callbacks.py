@@ -68,6 +68,18 @@ def give_environments(
             callback.env = with_timeout(source, env_timeout)
 
 
+def _generations(step: Generation, every: int, frequency: int | None) -> int:
+    """Generations between two calls; `frequency` is in steps of each environment."""
+    return every if frequency is None else max(1, round(frequency / step.model.config.num_steps))
+
+
+def _check_rest(name: str, rest: dict[str, Any], known: Sequence[str]) -> None:
+    """Refuses keywords that are not known, except one that changes nothing here."""
+    rest.pop("verbose", None)
+    if rest:
+        raise UsageError(f"{name} has no {', '.join(rest)}; it has {', '.join(known)}")
+
+
 class StopOnReturn:
     """Ends the run once the mean return of the last 100 training episodes reaches `threshold`.
 
@@ -88,7 +100,20 @@ class CheckpointCallback:
     Files are `folder/model_{steps}.safetensors`; the last `keep` of them are kept (None: all).
     """
 
-    def __init__(self, folder: str | Path, every: int = 10, keep: int | None = None):
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        every: int = 10,
+        keep: int | None = None,
+        **stable: Any,
+    ):
+        """Takes `save_path`, `save_freq` and `name_prefix` of Stable-Baselines3, too."""
+        folder = stable.pop("save_path", folder)
+        if folder is None:
+            raise UsageError('CheckpointCallback("folder"): where are the models to be saved?')
+        self._frequency = stable.pop("save_freq", None)
+        self._prefix = stable.pop("name_prefix", "model")
+        _check_rest("CheckpointCallback", stable, ("folder", "every", "keep"))
         check_least("every", every)
         if keep is not None:
             check_least("keep", keep)
@@ -97,7 +122,7 @@ class CheckpointCallback:
         """The saved files, oldest first."""
 
     def __call__(self, step: Generation, info: dict[str, float]) -> None:
-        if (step.number + 1) % self.every == 0:
+        if (step.number + 1) % _generations(step, self.every, self._frequency) == 0:
             self._save(step)
 
     def finish(self, step: Generation) -> None:
@@ -113,7 +138,7 @@ class CheckpointCallback:
         self.saved = [self.folder / Path(name).name for name in state]
 
     def _save(self, step: Generation) -> None:
-        path = self.folder / f"model_{step.info['steps']:.0f}.safetensors"
+        path = self.folder / f"{self._prefix}_{step.info['steps']:.0f}.safetensors"
         if path in self.saved:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,12 +158,24 @@ class EvalCallback:
 
     def __init__(
         self,
+        env: Any = None,
+        *,
         every: int = 10,
         episodes: int = 10,
         best_path: str | Path | None = "best.safetensors",
-        env: Any = None,
         deterministic: bool = True,
+        **stable: Any,
     ):
+        """Takes `n_eval_episodes`, `eval_freq` (steps of each environment) and
+        `best_model_save_path` (a folder) of Stable-Baselines3, too.
+        """
+        if isinstance(env, int):
+            raise UsageError(f"the first argument is env; write EvalCallback(every={env})")
+        env, episodes = stable.pop("eval_env", env), stable.pop("n_eval_episodes", episodes)
+        self._frequency = stable.pop("eval_freq", None)
+        if (folder := stable.pop("best_model_save_path", None)) is not None:
+            best_path = Path(folder) / "best_model.safetensors"
+        _check_rest("EvalCallback", stable, ("env", "every", "episodes", "best_path"))
         check_least("every", every)
         check_least("episodes", episodes)
         self.every, self.episodes, self.deterministic = every, episodes, deterministic
@@ -149,7 +186,7 @@ class EvalCallback:
         self.best_return = -math.inf
 
     def __call__(self, step: Generation, info: dict[str, float]) -> None:
-        if (step.number + 1) % self.every:
+        if (step.number + 1) % _generations(step, self.every, self._frequency):
             return
         result = evaluate(step.model, self.episodes, deterministic=self.deterministic, env=self.env)
         self.results.append((int(info["steps"]), result))

@@ -90,6 +90,13 @@ class Model:
             stack = np.where(began, fresh, stack)
         return self.act(stack, deterministic, rng), stack if encoder.frames > 1 else None
 
+    def predict_values(self, observation: Any) -> np.ndarray:
+        """V(s) of an observation of the environment, or of n, of the normalised rewards."""
+        if self.encoder.frames > 1:
+            raise UsageError("predict_values needs the earlier frames; use model.critic")
+        frame = self.encoder(observation, lead_of(self.observation_space, observation))
+        return np.asarray(self.critic(prepare(self.config, self.obs_stats, frame)))
+
     @functools.cached_property
     def encoder(self) -> Encoder:
         """Encoder from observations to inputs of the network."""

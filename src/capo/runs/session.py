@@ -93,7 +93,9 @@ class Session:
         if options.eval_every is not None:
             best = None if self._path is None else self._path / BEST
             every = max(1, round(options.eval_every / batch))
-            watching.append(EvalCallback(every, options.eval_episodes, best))
+            watching.append(
+                EvalCallback(every=every, episodes=options.eval_episodes, best_path=best)
+            )
             give_environments(watching, self.learner.source, options.env_timeout)
         if options.stop_at is not None:
             key = "return" if options.eval_every is None else "eval/return"
