@@ -40,13 +40,13 @@ def test_the_command_line_takes_the_row():
     config = config_of("CartPole-v1", "--algo", "ppo")
     assert config.preset == "auto"
     assert {name: getattr(config, name) for name in CARTPOLE} == CARTPOLE
-    assert config_of("--algo=ppo", "--seed", "3", "CartPole-v1").gamma == CARTPOLE["gamma"]
+    assert config_of("--algo=ppo", "--seed", "3", "CartPole-v1").epochs == CARTPOLE["epochs"]
 
 
 def test_flags_go_before_the_row():
     config = config_of("CartPole-v1", "--algo", "ppo", "--gamma", "0.9", "-n", "4k")
     assert (config.gamma, config.total_steps) == (0.9, 4000)
-    assert config.gae_lambda == CARTPOLE["gae_lambda"]
+    assert config.learning_rate == CARTPOLE["learning_rate"]
 
 
 @pytest.mark.parametrize("preset", ["default", "corrected", "paper"])
@@ -57,12 +57,12 @@ def test_another_preset_leaves_the_row_out(preset):
 
 def test_a_task_in_another_place_is_not_taken():
     config = config_of("Nothing-v0", "--run-dir", "CartPole-v1")
-    assert config.gamma == Config.gamma
+    assert config.epochs == Config.epochs
 
 
 def test_classes_take_the_row_and_keywords_go_before_it():
     model = PPO("MlpPolicy", "CartPole-v1", gamma=0.9)
-    assert (model.config.gamma, model.config.gae_lambda) == (0.9, CARTPOLE["gae_lambda"])
+    assert (model.config.gamma, model.config.epochs) == (0.9, CARTPOLE["epochs"])
     plain = CAPO("MlpPolicy", "CartPole-v1", preset="default").config
     assert plain.num_steps == preset_values("default", "capo")["num_steps"]
 
@@ -70,4 +70,4 @@ def test_classes_take_the_row_and_keywords_go_before_it():
 def test_a_single_environment_keeps_the_size_of_a_batch():
     config = PPO("MlpPolicy", gym.make("CartPole-v1")).config
     assert (config.num_envs, config.num_steps) == (1, Config.num_envs * CARTPOLE["num_steps"])
-    assert config.gamma == CARTPOLE["gamma"]
+    assert config.epochs == CARTPOLE["epochs"]

@@ -63,6 +63,11 @@ def flag(setting: str) -> str:
     return FLAGS.get(setting) or "--" + setting.replace("_", "-")
 
 
+def install_hint(extra: str) -> str:
+    """The command that installs an extra, in a checkout of capo."""
+    return f"pip install -e '.[{extra}]' in the folder of capo"
+
+
 def check_least(setting: str, value: float, least: float = 1) -> None:
     """Refuses a number that is not finite or below `least`."""
     if not least <= value < math.inf:

@@ -1,4 +1,4 @@
-"""Signal and waste of the unmodified PPO of Stable-Baselines3 (pip install 'capo-rl[sb3]')."""
+"""Signal and waste of the unmodified PPO of Stable-Baselines3 (extra sb3)."""
 
 import functools
 from collections.abc import Iterator, Sequence

@@ -32,7 +32,14 @@ from capo.cli.verbs import COMMANDS
         ("train CartPole-v1 --cilp 1", "Unrecognized options: --cilp, 1; did you mean --clip?"),
         ("train CartPole-v1 --network cnn", "a CNN cannot read the observation space Box("),
         ("train CartPole-v1 --eval-episodes -1", "--eval-episodes is -1; it must be at least 0"),
-        ("train", "Missing from capo train: ENV"),
+        ("train", "which environment? write it after the verb: capo train Hopper-v4"),
+        ("train --env X", "which environment? write it after the verb: capo train Hopper-v4"),
+        (
+            "train Acrobot-v1 --nsteps 3",
+            "Unrecognized options: --nsteps, 3; did you mean --num-steps?",
+        ),
+        ("tran", "there is no verb tran; did you mean train? There are train, eval, play"),
+        ("resume runs/a", "there is no verb resume; a run goes on with capo train --resume RUN"),
         ("eval nowhere", "there is no run nowhere"),
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
         ("eval .", "holds no model.safetensors"),
@@ -57,7 +64,7 @@ from capo.cli.verbs import COMMANDS
         ("diagnose . --damping nan", "--damping is nan; it must be at least 0"),
         ("diagnose . --damping -1", "--damping is -1.0; it must be at least 0"),
         ("diagnose . --trust", "--trust are for a Stable-Baselines3 .zip"),
-        ("bogus", "Unrecognized options: bogus; available subcommands: train, eval"),
+        ("bogus", "there is no verb bogus; there are train, eval"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, monkeypatch, capsys):
@@ -82,7 +89,7 @@ def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, mon
     ids=["lines", "dashes", "coloured", "unframed"],
 )
 def test_the_message_in_tyros_frame_is_found(framed):
-    assert _one_line(framed) == "Error parsing --clip: bad"
+    assert _one_line(framed, "train") == "Error parsing --clip: bad"
 
 
 def test_bad_input_in_a_terminal_is_one_line(tmp_path):

@@ -153,7 +153,7 @@ def test_a_finished_run_continues_only_with_override(uninterrupted, tmp_path, ca
     [
         (["--resume", "nowhere"], "there is no run nowhere to resume"),
         (["--resume", "other", "--run-dir", "run"], "there is no run other to resume"),
-        ([], "Missing from capo train: ENV"),
+        ([], "which environment? write it after the verb: capo train Hopper-v4"),
     ],
 )
 def test_arguments_without_a_run_to_resume(words, said, tmp_path, monkeypatch, capsys):

@@ -17,6 +17,6 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch, capsys):
     blank_model(small(), space, BIT).save("model.safetensors")
     assert main(["export", "model.safetensors", "--onnx", "policy.onnx"]) == 2
     said = capsys.readouterr().err
-    assert "pip install 'capo-rl[onnx]'" in said
+    assert "pip install -e '.[onnx]'" in said
     assert said.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]

@@ -223,7 +223,7 @@ def test_cartpole_is_shown_and_its_window_can_be_closed(monkeypatch):
     [
         ("--out film.avi", "film.avi must end in .gif or .mp4"),
         ("--fps 60", "--fps is 60; a .gif plays at most 50"),
-        ("--out film.mp4", "needs ffmpeg: pip install 'capo-rl[play]'"),
+        ("--out film.mp4", "needs ffmpeg: pip install -e '.[play]'"),
     ],
 )
 def test_an_unwritable_recording_is_refused_before_playing(

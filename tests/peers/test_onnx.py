@@ -97,7 +97,7 @@ def test_onnxruntime_is_needed_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blank_model(small(), FLAT, CHOICE).save("model.safetensors")
     assert main(["export", "model.safetensors", "--onnx", "policy.onnx"]) == 2
-    assert "pip install 'capo-rl[onnx]'" in capsys.readouterr().err
+    assert "pip install -e '.[onnx]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

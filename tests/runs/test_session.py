@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from capo import PPO, Model, UsageError, evaluate
 from capo.cli.main import main
 from capo.errors import EnvError
+from capo.runs.progress import BAR, fitting
 from capo.storage.locks import is_held
 from capo.update import _policy_program
 from support.equality import assert_same_generation, same
@@ -172,3 +173,14 @@ def test_a_run_whose_options_are_refused_is_not_locked(tmp_path):
     assert not is_held(run)
     again = PPO.resume(run, env=Target()).learn(progress_bar=False, eval_episodes=0)
     assert again.num_timesteps == 4 * BATCH
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_live_line_is_one_line(width):
+    """Less is told where less fits; the steps and the return stay."""
+    parts = ["1.02k/11.3k steps", "return 22.0", "0:01 left", "7.95k steps/s", "KL 0.01", "x" * 60]
+    line = fitting(parts, width - BAR - 1)
+    assert len(line) <= width - BAR - 1
+    assert line.startswith("1.02k/11.3k steps  return 22.0")
+    assert ("KL" in line) == (width >= 120)
+    assert fitting(["a long text"], 3) == "a long text"

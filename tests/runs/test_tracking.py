@@ -32,7 +32,7 @@ def test_a_missing_service_is_one_line(service, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, service, None)
     assert main(["train", "CartPole-v1", "--track", service]) == 2
     said = capsys.readouterr().err
-    assert f"pip install 'capo-rl[{service}]'" in said
+    assert f"pip install -e '.[{service}]'" in said
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 

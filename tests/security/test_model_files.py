@@ -5,10 +5,12 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import gymnasium as gym
 import pytest
 
+from capo import Model, UsageError
 from capo.config import Config
 from support import hostile_files
 from support.policies import blank_model
@@ -108,3 +110,10 @@ def test_control_characters_of_a_path_are_not_printed(tmp_path):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr
+
+
+def test_a_model_of_stable_baselines3_is_named_as_one(tmp_path):
+    with zipfile.ZipFile(tmp_path / "ppo.zip", "w") as file:
+        file.writestr("data", "{}")
+    with pytest.raises(UsageError, match="is a zip file, as Stable-Baselines3 saves"):
+        Model.load(tmp_path / "ppo.zip")

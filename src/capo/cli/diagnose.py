@@ -12,7 +12,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from capo.cli.arguments import RunPath, TaskOptions, about, load_model
-from capo.errors import UsageError, check_least
+from capo.errors import UsageError, check_least, install_hint
 
 if TYPE_CHECKING:
     from capo.diagnostics.trials import Trial
@@ -168,7 +168,7 @@ def _sb3_subject(
         from capo import sb3
     except ImportError as error:
         raise UsageError(
-            f"reading {path} needs Stable-Baselines3: pip install 'capo-rl[sb3]'"
+            f"reading {path} needs Stable-Baselines3: {install_hint('sb3')}"
         ) from error
     model = sb3.load(path, env, seed, statistics)
     title = f"{env}, {path.name} (Stable-Baselines3)"

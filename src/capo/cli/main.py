@@ -1,6 +1,7 @@
 """The command line: parses the words, runs the command, reports an error in one line."""
 
 import contextlib
+import difflib
 import functools
 import io
 import os
@@ -46,13 +47,15 @@ def _main(words: list[str]) -> int:
     if words == ["--version"]:
         print(f"capo {capo.__version__}")
         return 0
+    if words[0] not in COMMANDS and not words[0].startswith("-"):
+        return _fail(_no_verb(words[0]), 2)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
             call = parse(words)
     except SystemExit as stop:
         if stop.code == 2:
-            return _fail(_one_line(complaint.getvalue()), 2)
+            return _fail(_one_line(complaint.getvalue(), words[0]), 2)
         sys.stdout.flush()
         raise
     except UsageError as error:
@@ -110,8 +113,27 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _one_line(framed: str) -> str:
-    """The message and the suggestion in the framed error of tyro.
+def _no_verb(word: str) -> str:
+    """What there is instead of a verb that there is not."""
+    if word == "resume":
+        return "there is no verb resume; a run goes on with capo train --resume RUN"
+    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    hint = f"; did you mean {close[0]}? There are" if close else "; there are"
+    return f"there is no verb {word}{hint} {', '.join(COMMANDS)}"
+
+
+def _suggestion(flag: str, verb: str) -> str:
+    """The flag of the verb that is nearest to an unknown one; empty if none is near."""
+    listed = io.StringIO()
+    with contextlib.redirect_stdout(listed), contextlib.suppress(SystemExit):
+        _parse([verb, "--help"], default_config([]))
+    known = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", listed.getvalue()))
+    close = difflib.get_close_matches(flag.partition("=")[0], known, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _one_line(framed: str, verb: str) -> str:
+    """The message in the framed error of tyro, and the flag that may have been meant.
 
     The frame is of box-drawing characters, or of dashes under a title in a terminal without them,
     and may be coloured.
@@ -123,11 +145,10 @@ def _one_line(framed: str) -> str:
             sections.append([])
         elif line:
             sections[-1].append(line)
-    message, *hints = [s for s in sections[1:] if s] or [[plain]]
+    message, *_ = [s for s in sections[1:] if s] or [[plain]]
     said = re.sub(r"^Error parsing __tyro\S*: ", "", " ".join(message)).removesuffix(".")
-    for hint in hints:
-        if hint[0] == "Perhaps you meant:":
-            said += f"; did you mean {hint[1].split()[0]}?"
-        elif hint[0].startswith("Available subcommands"):
-            said += "; " + hint[0][0].lower() + hint[0][1:]
+    if "config.env-id" in said or said.startswith("Missing from capo train: ENV"):
+        return f"which environment? write it after the verb: capo {verb} Hopper-v4"
+    if unknown := re.match(r"Unrecognized options: (--[^\s,]+)", said):
+        said += _suggestion(unknown[1], verb)
     return said

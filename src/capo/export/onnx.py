@@ -14,7 +14,7 @@ from capo.core.encoding import prepare
 from capo.core.families import LOG_STD_MIN, Bernoulli, Categorical, DiagGaussian, MultiCategorical
 from capo.core.nesting import parts_of
 from capo.core.normalize import EPSILON
-from capo.errors import UsageError
+from capo.errors import UsageError, install_hint
 from capo.model import Model
 from capo.storage.files import write_atomic
 
@@ -55,7 +55,7 @@ def export_onnx(model: Model, path: str | Path, seed: int = 0) -> Agreement:
         from capo.export.onnx_graph import build
     except ImportError as error:
         raise UsageError(
-            f"ONNX needs a package that is missing ({error.name}): pip install 'capo-rl[onnx]'"
+            f"ONNX needs a package that is missing ({error.name}): {install_hint('onnx')}"
         ) from error
     graph = build(model)
     onnx.checker.check_model(graph, full_check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from capo.errors import UsageError
+from capo.errors import UsageError, install_hint
 from capo.storage.files import write_atomic
 
 COLORS = 128
@@ -84,5 +84,5 @@ def _ffmpeg() -> str:
         return importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     except ImportError as error:
         raise UsageError(
-            "writing an MP4 needs ffmpeg: pip install 'capo-rl[play]'; a .gif needs nothing"
+            f"writing an MP4 needs ffmpeg: {install_hint('play')}; a .gif needs nothing"
         ) from error

@@ -6,12 +6,13 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import rich.progress
 from rich.console import Console
 from rich.live import Live
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -21,6 +22,8 @@ from capo.report.format import clock, compact
 
 PLAIN_LINES = 20
 """Progress lines that a run prints into a file or a pipe."""
+BAR = 16
+"""Width of the live line's bar."""
 
 
 @contextlib.contextmanager
@@ -54,15 +57,17 @@ class Progress:
         """Updates the live line; outside a terminal, prints a line each 5% of the run."""
         total = self._config.num_generations
         done = int(row["generation"]) + 1
-        text = self._text(row, done, total)
+        parts = self._parts(row, done, total)
         if self._live is not None:
+            room = self._console.width - BAR - 1
             grid = Table.grid(padding=(0, 1))
-            grid.add_row(ProgressBar(total=total, completed=done, width=24), text)
+            grid.add_row(ProgressBar(total=total, completed=done, width=BAR), fitting(parts, room))
             self._live.update(grid, refresh=True)
         elif done == total or done * PLAIN_LINES // total > (done - 1) * PLAIN_LINES // total:
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self._console.print("  ".join(parts), highlight=False, soft_wrap=True)
 
-    def _text(self, row: dict[str, float], done: int, total: int) -> str:
+    def _parts(self, row: dict[str, float], done: int, total: int) -> list[str]:
+        """What is told, the most important first."""
         spent = time.monotonic() - self._began
         new = done - self._before
         left = spent / new * (total - done)
@@ -73,12 +78,12 @@ class Progress:
             f"{compact(row['steps'])}/{compact(total * self._config.batch_size)} steps",
             f"return {score}",
             *([] if math.isnan(self._evaluated) else [f"evaluated {self._evaluated:.1f}"]),
-            f"{compact(new * self._config.batch_size / spent)} steps/s",
             f"{clock(left)} left",
+            f"{compact(new * self._config.batch_size / spent)} steps/s",
             f"KL {row['kl']:.3g}",
         ]
         parts += [self._looked] if self._looked else []
-        return "  ".join([*parts, "warmup"] if row["warmup"] else parts)
+        return [*parts, "warmup"] if row["warmup"] else parts
 
     def _look(self, row: dict[str, float]) -> None:
         """Keeps what the last diagnosed update was, and when."""
@@ -89,6 +94,12 @@ class Progress:
         kept = row.get("consensus/waste_ratio", math.nan)
         if not math.isnan(kept) and not row["warmup"]:
             self._looked += f", consensus removed {1 - kept:.0%} of the waste"
+
+
+def fitting(parts: Sequence[str], room: int) -> str:
+    """As many of the first parts as fit into one line; one at least."""
+    lines = ["  ".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((line for line in lines if len(line) <= room), lines[-1])
 
 
 class LossyOutput:
@@ -137,8 +148,11 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Prints the text, if messages are on."""
-        if self._messages:
-            self._console.print(text, markup=False)
+        if not self._messages:
+            return
+        if self._console.is_terminal and len(text) > self._console.width:
+            text = text.replace(" | ", "\n")
+        self._console.print(text, markup=False)
 
     def warn(self, text: str) -> None:
         """Prints the text, or issues a `UserWarning` if messages are off."""
@@ -147,9 +161,16 @@ class Terminal:
         else:
             warnings.warn(text, stacklevel=2)
 
-    def compiling(self) -> AbstractContextManager[Any]:
-        """A spinner."""
-        return self._console.status("compiling")
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """A spinner with the time, in a terminal."""
+        if not self._console.is_terminal:
+            yield
+            return
+        columns = SpinnerColumn(), TextColumn("compiling"), TimeElapsedColumn()
+        with rich.progress.Progress(*columns, console=self._console, transient=True) as spinner:
+            spinner.add_task("")
+            yield
 
     @contextlib.contextmanager
     def progress(self, config: Config, done: int) -> Iterator[Callback]:

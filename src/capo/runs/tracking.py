@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capo.config import Config
-from capo.errors import UsageError, name_of
+from capo.errors import UsageError, install_hint, name_of
 from capo.runs.tensorboard import Row, scalars
 
 Service = Literal["wandb", "trackio"]
@@ -18,8 +18,7 @@ def check_tracking(service: Service) -> None:
         module: Any = importlib.import_module(service)
     except ImportError as error:
         raise UsageError(
-            f"{name_of('track', service)} needs a package that is missing: "
-            f"pip install 'capo-rl[{service}]'"
+            f"{name_of('track', service)} needs a package that is missing: {install_hint(service)}"
         ) from error
     if service == "wandb" and os.environ.get("WANDB_MODE", "online") == "online":
         try:

@@ -93,6 +93,12 @@ def open_tensors(
     """
     if not path.is_file():
         raise FileError(f"there is no file {path}")
+    with path.open("rb") as start:
+        if start.read(4) == b"PK\x03\x04":
+            raise FileError(
+                f"{path} is a zip file, as Stable-Baselines3 saves; of those, capo diagnose alone "
+                "reads a PPO, with --trust"
+            )
     with file_errors(path), _safe_open(path) as file:
         header = file.metadata() or {}
         if header.get("format") != file_format:
