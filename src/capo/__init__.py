@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from capo.core.fisher import Decomposition as Decomposition
     from capo.core.fisher import Experience as Experience
     from capo.core.fisher import decompose as decompose
+    from capo.core.own_network import register_network as register_network
     from capo.errors import EnvError as EnvError
     from capo.errors import NonFiniteError as NonFiniteError
     from capo.errors import UsageError as UsageError
@@ -62,6 +63,7 @@ _HOMES = {
     "Decomposition": "core.fisher",
     "Experience": "core.fisher",
     "decompose": "core.fisher",
+    "register_network": "core.own_network",
     "METHODS": "methods",
     "Method": "methods",
     "Settled": "methods",

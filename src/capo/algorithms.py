@@ -15,6 +15,7 @@ from capo.aliases import BATCH_SIZE, translated, without_batch_size
 from capo.callbacks import Callback, give_environments
 from capo.config import Config, arguments_to_text
 from capo.core.networks import Policy
+from capo.core.own_network import register_network
 from capo.core.settings import NetworkSettings
 from capo.envs.adapters import EnvSource, choose_source, env_source
 from capo.envs.base import VectorEnv
@@ -66,10 +67,11 @@ def _signature() -> inspect.Signature:
 class Algorithm:
     """A learner: a policy, its environments, and the state of its training.
 
-    `policy` is "MlpPolicy" or "CnnPolicy" (or "auto": by the observations). `env` is an id, a
-    Gymnasium Env, a function that makes one, a Gymnasium VectorEnv or an EnvPool; with a single
-    Env, its `num_steps` are those of eight. `fields` are those of `capo.Config`; what is left out
-    has the value of the zoo for this task, or else the default (`preset`). Names of
+    `policy` is "MlpPolicy" or "CnnPolicy" (or "auto": by the observations), or a network of your
+    own, or a pair of one for the policy and one for the value (`capo.register_network`). `env` is
+    an id, a Gymnasium Env, a function that makes one, a Gymnasium VectorEnv or an EnvPool; with a
+    single Env, its `num_steps` are those of eight. `keywords` are fields of `capo.Config`; what is
+    left out has the value of the zoo for this task, or else the default (`preset`). Names of
     Stable-Baselines3 that mean the same are taken, with a warning.
     """
 
@@ -78,17 +80,15 @@ class Algorithm:
     """Name of the method."""
 
     def __init__(
-        self, policy: str, env: Any, *, seed: int = Config.seed, **keywords: Unpack[Keywords]
+        self, policy: Any, env: Any, *, seed: int = Config.seed, **keywords: Unpack[Keywords]
     ):
-        if policy not in POLICIES and policy != "auto":
-            raise UsageError(f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto")
+        network: Any = _network(policy)
         fields = translated(dict(keywords))
         check_names(Config, (name for name in fields if name != BATCH_SIZE))
         source = env_source(env, fields.get("backend", Config.backend), _dressing(fields))
         fields = _with_presets(fields, source, self.algo) | source.dressing._asdict()
         if fields.get("workers") and not isinstance(env, str):
             raise UsageError("workers can step only what they can make, so env must be an id")
-        network: Any = POLICIES.get(policy, policy)
         config = Config(source.name, algo=self.algo, seed=seed, network=network, **fields)
         self._hold(Learner(settle(config), source))
 
@@ -237,14 +237,21 @@ class Algorithm:
 
     @classmethod
     def load(
-        cls: type[Kind], path: str | Path, env: Any = None, **keywords: Unpack[Keywords]
+        cls: type[Kind],
+        path: str | Path,
+        env: Any = None,
+        policy: Any = None,
+        **keywords: Unpack[Keywords],
     ) -> Kind:
         """Reads a file of `save`, or the model of a run folder or checkpoint. Loading runs no code.
 
         Without `env` the model's own task is made on first use. Learning starts from the loaded
         networks and statistics, with empty Adam moments and a new schedule. Keywords replace
-        settings of the model, except those of its networks.
+        settings of the model, except those of its networks. A model with networks of your own needs
+        them again, as `policy`.
         """
+        if policy is not None:
+            _network(policy)
         path = Path(path) if Path(path).exists() else _with_suffix(path)
         model = read_model(path)
         cls._check_algo(model, path)
@@ -356,6 +363,18 @@ class CAPO(Algorithm):
     """K experts; their logarithmic opinion pool, distilled, within a KL trust region."""
 
     algo = "capo"
+
+
+def _network(policy: Any) -> str:
+    """The configuration's name of a policy: of a known one, or of networks of one's own."""
+    if isinstance(policy, str):
+        if policy not in POLICIES and policy != "auto":
+            raise UsageError(
+                f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto, or give a "
+                "network of your own"
+            )
+        return POLICIES.get(policy, policy)
+    return register_network(*policy) if isinstance(policy, tuple) else register_network(policy)
 
 
 def _dressing(fields: dict[str, Any]) -> Dressing:

@@ -191,7 +191,7 @@ class Config(
         _require(good, "hidden", self.hidden, "widths of at least 1")
         deep = f"at most {DEEPEST} widths"
         _require(len(self.hidden) <= DEEPEST, "hidden", reprlib.repr(self.hidden), deep)
-        for name in ("env_id", "algo"):
+        for name in ("env_id", "algo", "network"):
             said = getattr(self, name)
             if len(said) > LONGEST_NAME or not said.isprintable():
                 raise UsageError(
@@ -205,6 +205,9 @@ class Config(
             if getattr(field.type, "__origin__", None) is Literal:
                 value = getattr(self, field.name)
                 _require(value in choices, field.name, repr(value), f"one of {', '.join(choices)}")
+
+        known = self.network in ("auto", "mlp", "cnn") or ":" in self.network
+        _require(known, "network", repr(self.network), "auto, mlp, cnn or module:function")
 
     def _check_sizes(self) -> None:
         size = self.batch_size

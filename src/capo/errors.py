@@ -22,6 +22,10 @@ class FileError(UsageError):
     """A file that is refused; the text names it."""
 
 
+class NotNamedError(UsageError):
+    """Code that only a file names: a person has to name it before it is used."""
+
+
 class FinishedError(UsageError):
     """A run that is resumed has no generation left."""
 

@@ -38,6 +38,8 @@ class TaskOptions:
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="MODULE:CLASS")
     ] = ()
     """Wrappers instead of the model's; none: without."""
+    network: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
+    """The function that made the model's network, if it is one of your own."""
 
 
 def load_model(run: Path, task: TaskOptions) -> "Model":
@@ -45,21 +47,22 @@ def load_model(run: Path, task: TaskOptions) -> "Model":
 
     Only modules that are given are imported: a file must not decide what runs.
     """
-    from capo.cli.resuming import import_task
+    from capo.cli.resuming import import_named
     from capo.envs.backends import choose_backend
     from capo.envs.wrapping import check_wrappers
     from capo.runs.folder import model_file, read_model
 
+    import_named("", (), task.network or "")
     model = read_model(run)
     changes: dict[str, Any] = {}
     if task.env is not None:
-        import_task(task.env, ())
+        import_named(task.env, (), "")
         changes |= {"env_id": task.env, "backend": "auto"}
     if task.env_kwargs is not None:
         changes["env_kwargs"] = task.env_kwargs
     if task.wrapper:
         wrappers = () if task.wrapper == ("none",) else task.wrapper
-        import_task("", wrappers)
+        import_named("", wrappers, "")
         changes["wrappers"] = wrappers
     config = model.config.replace(**changes)
     with about(model_file(run)):

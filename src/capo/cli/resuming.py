@@ -87,14 +87,19 @@ def saved_configs(words: list[str]) -> Iterator[tuple[Config, bool]]:
 
 def import_typed(config: Config, words: list[str]) -> None:
     """Imports the modules of a task and of wrappers that the words name, not of saved ones."""
-    typed = {part for word in words for part in (word, word.removeprefix("--wrapper="))}
+    typed = {*words, *(word.partition("=")[2] for word in words if word.startswith("--"))}
     task = config.env_id if config.env_id in typed else ""
-    import_task(task, [each for each in config.wrappers if each in typed])
+    network = config.network if config.network in typed else ""
+    import_named(task, [each for each in config.wrappers if each in typed], network)
 
 
-def import_task(env_id: str, wrappers: Sequence[str]) -> None:
-    """Imports the module of a task `module:id`, and wrappers, from the working directory too."""
-    if ":" in env_id or wrappers:
+def import_named(env_id: str, wrappers: Sequence[str], network: str) -> None:
+    """Imports what a person named: the module of a task `module:id`, wrappers, a network.
+
+    The modules may be in the working directory.
+    """
+    if ":" in env_id or wrappers or ":" in network:
+        from capo.core.own_network import import_network
         from capo.envs.registry import import_module_of
         from capo.envs.wrapping import import_wrappers
 
@@ -102,6 +107,8 @@ def import_task(env_id: str, wrappers: Sequence[str]) -> None:
             sys.path.append(here)
         import_module_of(env_id)
         import_wrappers(wrappers)
+        if ":" in network:
+            import_network(network)
 
 
 def _value(words: list[str], name: str) -> str | None:

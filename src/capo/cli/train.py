@@ -66,7 +66,7 @@ def _run(
     typed: bool,
 ) -> int:
     """Runs the session; returns the exit code. Imports the module of a task that was `typed`."""
-    from capo.cli.resuming import import_task
+    from capo.cli.resuming import import_named
     from capo.envs.adapters import config_source
     from capo.learner import Learner
     from capo.methods import settle
@@ -82,7 +82,7 @@ def _run(
             learner, folder, options, reporter, resumed, replay=replay, owns_process=True
         )
         if typed:
-            import_task(config.env_id, config.wrappers)
+            import_named(config.env_id, config.wrappers, config.network)
         number = session.run()
     assert session.folder is not None
     _report_folder(session.folder, number is None, reporter)
@@ -97,7 +97,8 @@ def _report_folder(run: "RunFolder", finished: bool, reporter: "Reporter") -> No
     # The modules of a task and of wrappers have to be typed: files do not decide what is imported.
     typed = shlex.quote(task) if ":" in task else ""
     wrappers = run.config.wrappers if needs_naming(run.config.wrappers) else ()
-    again = "".join(f" --wrapper {shlex.quote(each)}" for each in wrappers)
+    again = f" --network {run.config.network}" if ":" in run.config.network else ""
+    again += "".join(f" --wrapper {shlex.quote(each)}" for each in wrappers)
     reporter.note(f"run folder: {where}/ (metrics.jsonl, model.safetensors, summary.png)")
     if finished:
         named = typed and f" --env {typed}"

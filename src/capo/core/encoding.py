@@ -25,14 +25,16 @@ LARGEST_SMALL_IMAGE = 35
 
 def network_for(config: NetworkSettings, space: gym.Space) -> dict[str, Any]:
     """The fields of the network, with what `auto` means for an observation space."""
-    network = _network(config, space)
-    hidden = config.hidden or ((512,) if _large(network, space) else HIDDEN[network])
-    activation = ACTIVATION[network] if config.activation == "auto" else config.activation
+    kind = _kind(config, space)
+    network = kind if config.network == "auto" else config.network
+    hidden = config.hidden or ((512,) if _large(kind, space) else HIDDEN[kind])
+    activation = ACTIVATION[kind] if config.activation == "auto" else config.activation
     return {"network": network, "hidden": hidden, "activation": activation}
 
 
-def _network(config: NetworkSettings, space: gym.Space) -> str:
-    if config.network != "auto":
+def _kind(config: NetworkSettings, space: gym.Space) -> str:
+    """Mlp or cnn: whether the network reads vectors or images."""
+    if config.network in HIDDEN:
         return config.network
     return "cnn" if is_image(space) else "mlp"
 
@@ -71,7 +73,7 @@ class Encoder:
     @staticmethod
     def of(config: NetworkSettings, space: gym.Space) -> "Encoder":
         """The encoder that a configuration asks for."""
-        return Encoder(space, _network(config, space) == "cnn", config.frame_stack)
+        return Encoder(space, _kind(config, space) == "cnn", config.frame_stack)
 
     @property
     def plain(self) -> bool:
@@ -155,7 +157,7 @@ def prepare(config: NetworkSettings, stats: RunningStats, obs: np.ndarray) -> np
 
 def preparing(config: NetworkSettings, stats: RunningStats) -> Callable[[np.ndarray], np.ndarray]:
     """`prepare` as a function of the observations, for many batches."""
-    if config.network == "cnn":
+    if stats.mean.ndim == 0:  # images have no statistics
         return lambda obs: obs
     return stats.normalizer() if config.normalize_obs else as_float32
 

@@ -13,6 +13,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from capo.core.encoding import LARGEST_SMALL_IMAGE, Encoder
 from capo.core.family import Family, namespace
+from capo.core.own_network import OwnNetwork, is_own, make_own, makers_of
 from capo.core.settings import NetworkSettings
 from capo.errors import UsageError
 
@@ -119,10 +120,13 @@ def init_cnn(
     return CNN(tuple(kernels), biases, head, strides, encoder.scale)
 
 
+Net = MLP | CNN | OwnNetwork
+
+
 def init_net(
     key: PRNGKeyArray, encoder: Encoder, outputs: int, head_scale: float, config: NetworkSettings
 ) -> MLP | CNN:
-    """The network of a settled configuration."""
+    """The usual network of a settled configuration."""
     sizes = (*config.hidden, outputs)
     if encoder.image:
         return init_cnn(key, encoder, sizes, head_scale, config.activation)
@@ -136,7 +140,7 @@ class Policy(eqx.Module):
     outputs every distribution parameter itself.
     """
 
-    net: MLP | CNN
+    net: Net
     log_std: Float[Any, " dim"] | None
     family: Family = eqx.field(static=True)
 
@@ -164,7 +168,7 @@ class Policy(eqx.Module):
 class Critic(eqx.Module):
     """Observations to the value of the state, V(s)."""
 
-    net: MLP | CNN
+    net: Net
 
     def __call__(self, obs) -> Any:
         return self.net(obs)[..., 0]
@@ -175,11 +179,17 @@ def init_policy(
 ) -> Policy:
     """A policy with a head of gain 0.01, whose first actions hardly depend on the state."""
     shared = 0 if config.state_dependent_std else family.shared
-    net = init_net(key, encoder, family.size - shared, 0.01, config)
+    own = makers_of(config.network).policy if is_own(config.network) else None
+    outputs = family.size - shared
+    net = (
+        init_net(key, encoder, outputs, 0.01, config)
+        if own is None
+        else make_own(own, key, encoder.shape, outputs)
+    )
     start = math.log(config.initial_std)
     if shared:
         return Policy(net, jnp.full(shared, start), family)
-    if family.shared:
+    if family.shared and not isinstance(net, OwnNetwork):
         bias = _last_bias(net).at[-family.shared :].set(start)
         net = eqx.tree_at(_last_bias, net, bias)
     return Policy(net, None, family)
@@ -191,6 +201,9 @@ def _last_bias(net: MLP | CNN) -> Any:
 
 def init_critic(key: PRNGKeyArray, encoder: Encoder, config: NetworkSettings) -> Critic:
     """A critic with a head of gain 1."""
+    own = makers_of(config.network).value if is_own(config.network) else None
+    if own is not None:
+        return Critic(make_own(own, key, encoder.shape, 1))
     return Critic(init_net(key, encoder, 1, 1.0, config))
 
 

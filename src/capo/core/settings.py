@@ -14,8 +14,9 @@ from capo.fields import MOST, setting
 class NetworkSettings:
     """The networks, and what they see of the observations."""
 
-    network: Literal["auto", "mlp", "cnn"] = setting("auto", on_resume="never")
-    """mlp: observations as one vector; cnn: as images; auto: cnn for 3-D uint8 or bool Boxes."""
+    network: str = setting("auto", on_resume="never")
+    """mlp: observations as one vector; cnn: as images; auto: cnn for 3-D uint8 or bool Boxes; or
+    module:function that makes a network of your own."""
     hidden: tuple[int, ...] = setting((), on_resume="never")
     """Widths of the hidden layers; empty: 64 64 (mlp), 128 (cnn), 512 (cnn, images over 35 px)."""
     activation: Literal["auto", "tanh", "relu"] = setting("auto", on_resume="never")

@@ -13,6 +13,8 @@ from capo.core.families import LOG_STD_MAX, LOG_STD_MIN, Bernoulli, Categorical,
 from capo.core.nesting import parts_of
 from capo.core.networks import CNN, MLP
 from capo.core.normalize import CLIP, EPSILON, RunningStats
+from capo.core.own_network import OwnNetwork
+from capo.errors import UsageError
 from capo.model import Model
 from capo.storage.spaces import space_to_json
 
@@ -146,6 +148,8 @@ def _parameters(graph: Graph, x: str, model: Model) -> str:
     """Distribution parameters: the network's output, within the family's domain."""
     policy = model.policy
     net = policy.net
+    if isinstance(net, OwnNetwork):
+        raise UsageError("ONNX export knows capo's MLP and CNN, not a network of one's own")
     if isinstance(net, CNN):
         x, net = _convolve(graph, x, net), net.head
     if not isinstance(policy.family, DiagGaussian):

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from capo.errors import FileError, UsageError
+from capo.errors import FileError, NotNamedError, UsageError
 from capo.storage.files import parse_json
 from capo.storage.text import one_line
 
@@ -115,6 +115,8 @@ def file_errors(path: Path) -> Iterator[None]:
         yield
     except FileError:
         raise
+    except NotNamedError as error:
+        raise NotNamedError(f"{path}: {error}") from error
     except READ_ERRORS as error:
         reason = one_line(str(error))
         raise FileError(f"{path} is not a readable safetensors file: {reason}") from error
