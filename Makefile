@@ -119,12 +119,12 @@ bench-acting: .venv/.installed-dev
 # Everything that the steps of .ci/run need, at once.
 .venv/.installed-all: pyproject.toml | .venv/bin/python
 	@echo "installing capo and everything that its checks need into .venv"
-	@$(PIP) 'torch==2.13.0' --editable '.[dev,envpool,play,sb3,onnx,wandb,trackio,minatar,docs,browser]'
+	@$(PIP) 'torch==2.13.0' --editable '.[dev,envpool,play,sb3,onnx,wandb,trackio,minatar,atari,docs,browser]'
 	@touch $@ .venv/.installed .venv/.installed-dev .venv/.installed-peers .venv/.installed-docs .venv/.installed-browser
 
 .venv/.installed-peers: .venv/.installed-dev
-	@echo "installing Stable-Baselines3, ONNX Runtime, W&B, Trackio and MinAtar into .venv"
-	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio,minatar]'
+	@echo "installing Stable-Baselines3, ONNX Runtime, W&B, Trackio, MinAtar and ale-py into .venv"
+	@$(PIP) 'torch==2.13.0' --editable '.[sb3,onnx,wandb,trackio,minatar,atari]'
 	@touch $@
 
 .venv/.installed-bench: .venv/.installed-dev

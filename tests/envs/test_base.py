@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from capo import UsageError
+from capo import Config, UsageError
 from capo.core.families import to_env
 from capo.envs.adapters import env_source
 from capo.envs.backends import choose_backend, make
@@ -136,7 +136,7 @@ def test_a_module_may_bring_the_environment():
 def test_making_an_environment_imports_no_module(tmp_path, monkeypatch):
     (tmp_path / "strangers_tasks.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    for function in (lambda e: make(e, 1, 0), lambda e: open_env(e, "rgb_array")):
+    for function in (lambda e: make(e, 1, 0), lambda e: open_env(Config(e), "rgb_array")):
         with pytest.raises(UsageError, match=r"needs the module strangers_tasks.*--env strangers"):
             function("strangers_tasks:CartPole-v1")
     with pytest.raises(SystemExit, match="imported"):
@@ -214,7 +214,6 @@ VECTORS = {
     "function": lambda: Reach,
     "same step": lambda: gym.vector.SyncVectorEnv([Reach] * 3, autoreset_mode="SameStep"),
     "next step": lambda: gym.vector.SyncVectorEnv([Reach] * 3),
-    "several processes": lambda: gym.vector.AsyncVectorEnv([Reach] * 3),
 }
 
 

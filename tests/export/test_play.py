@@ -1,5 +1,6 @@
 """Playing and recording: the frames are those of the episode, at its speed."""
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 from capo.cli.main import main
+from capo.config import Config
 from capo.errors import UsageError
 from capo.evaluation import evaluate
 from capo.export.play import _scaled, play_episodes, watch
+from capo.export.render import open_env
 from capo.export.video import save_video
 from capo.model import Model
 from support.gifs import read_gif
@@ -183,7 +186,7 @@ def test_the_camera_follows_the_robot():
     from capo.export.render import open_env
 
     try:
-        env, speed = open_env("Hopper-v4", "rgb_array")
+        env, speed = open_env(Config("Hopper-v4"), "rgb_array")
     except UsageError as error:
         pytest.skip(str(error))
     robot = env.unwrapped
@@ -259,3 +262,14 @@ def test_a_missing_egl_is_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
     assert "apt-get install libegl1 libgl1" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_what_is_shown_has_its_wrappers_and_arguments():
+    wrappers = ("gymnasium.wrappers:TimeAwareObservation",)
+    env, _ = open_env(
+        Config("CartPole-v1", env_kwargs='{"sutton_barto_reward": true}', wrappers=wrappers),
+        "rgb_array",
+    )
+    with contextlib.closing(env):
+        assert env.observation_space.shape == (5,)
+        assert env.step(0)[1] == 0.0, "this reward is 0 while the pole stands"

@@ -12,8 +12,8 @@ from capo.envs.envpool import EnvPoolEnv
 from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.processes.recipe import recipe_of, workers_for
 from capo.envs.processes.vector import ProcessEnv
-from capo.envs.registry import check_registered, split_id, suggest_id
-from capo.envs.wrapping import check_wrappers, make_dressed
+from capo.envs.registry import check_registered, registered_name, suggest_id
+from capo.envs.wrapping import check_wrappers, make_dressed, preprocessed
 from capo.errors import UsageError, name_of
 
 
@@ -34,8 +34,8 @@ def choose_backend(env_id: str, backend: str, dressed: bool = False) -> str:
     For a task with arguments or wrappers (`dressed`) `auto` is Gymnasium, if it has the task.
     """
     if backend == "auto":
-        having = BACKENDS.items() if not (dressed and env_id in gym.registry) else ()
-        preferred = (name for name, row in having if row.preferred(env_id))
+        own = dressed and registered_name(env_id) in gym.registry
+        preferred = (name for name, row in BACKENDS.items() if not own and row.preferred(env_id))
         backend = next(preferred, "gymnasium")
     BACKENDS[backend].check(env_id)
     return backend
@@ -65,17 +65,22 @@ def _envpool_installed() -> bool:
     return importlib.util.find_spec("envpool") is not None
 
 
+def _pool_name(env_id: str) -> str:
+    """EnvPool's name of a task: ALE/Pong-v5 is Pong-v5."""
+    return env_id.removeprefix("ALE/")
+
+
 def _envpool_has(env_id: str) -> bool:
     import envpool
 
-    return env_id in envpool.list_all_envs()
+    return _pool_name(env_id) in envpool.list_all_envs()
 
 
 def _envpool_preferred(env_id: str) -> bool:
-    """Whether the id is one of Gymnasium's own tasks and the installed EnvPool has it."""
+    """Whether the installed EnvPool has the task, and nobody else has registered the id."""
     entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
-    own = isinstance(entry, str) and entry.startswith("gymnasium.envs.")
-    return own and _envpool_installed() and _envpool_has(env_id)
+    theirs = isinstance(entry, str) and entry.startswith(("gymnasium.envs.", "ale_py."))
+    return (entry is None or theirs) and _envpool_installed() and _envpool_has(env_id)
 
 
 def _check_envpool(env_id: str) -> None:
@@ -98,7 +103,7 @@ def _make_envpool(
         raise UsageError(
             f"EnvPool takes no {name_of('wrappers')}; use {name_of('backend', 'gymnasium')}"
         )
-    return EnvPoolEnv.make(env_id, num_envs, seed, **kwargs)
+    return EnvPoolEnv.make(_pool_name(env_id), num_envs, seed, **kwargs)
 
 
 def _make_gymnasium(
@@ -110,13 +115,14 @@ def _make_gymnasium(
     **kwargs: Any,
 ) -> VectorEnv:
     check_wrappers(wrappers)
-    name = split_id(env_id)[1]
-    count = workers_for(env_id, workers, num_envs, kwargs, wrappers)
+    name = registered_name(env_id)
+    around, arguments = preprocessed(name, wrappers, kwargs)
+    count = workers_for(env_id, workers, num_envs, arguments, around)
     with quiet(gym.spec(name)):
         if count:
-            recipe = recipe_of(env_id, kwargs, wrappers)
+            recipe = recipe_of(env_id, arguments, around)
             return ProcessEnv(env_id, recipe, num_envs, seed, count)
-        factory = partial(make_dressed, name, wrappers, kwargs)
+        factory = partial(make_dressed, name, around, arguments)
         return GymnasiumEnv(factory, num_envs, seed, name=env_id)
 
 

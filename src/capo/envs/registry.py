@@ -1,5 +1,6 @@
 """Ids of registered tasks, and imports of the modules that register them."""
 
+import contextlib
 import difflib
 import importlib
 import importlib.metadata
@@ -8,6 +9,9 @@ import sys
 import gymnasium as gym
 
 from capo.errors import UsageError
+
+ATARI_VERSION = "-v5"
+"""End of the ids of Atari games, as ale-py and EnvPool have them."""
 
 
 def split_id(env_id: str) -> tuple[str, str]:
@@ -45,13 +49,26 @@ def check_registered(env_id: str) -> None:
             f"module is not imported; if you trust it, name the task yourself: --env {env_id}, or "
             f"capo train {env_id} --resume (in Python: import {module})"
         )
-    _register_entry_points(name)
     try:
-        gym.spec(name)
+        gym.spec(registered_name(env_id))
     except (gym.error.Error, ImportError) as error:
         if name in gym.registry:
             raise UsageError(f"environment {env_id!r} cannot be made: {error}") from error
         raise UsageError(f"unknown environment {env_id!r}{suggest_id(env_id)}") from error
+
+
+def registered_name(env_id: str) -> str:
+    """The id in Gymnasium's registry: without a module, and Pong-v5 is ALE/Pong-v5."""
+    name = split_id(env_id)[1]
+    _register_entry_points(name)
+    if name not in gym.registry and name.endswith(ATARI_VERSION):
+        with contextlib.suppress(ImportError):
+            import ale_py
+
+            gym.register_envs(ale_py)
+        if (long := f"ALE/{name.removeprefix('ALE/')}") in gym.registry:
+            return long
+    return name
 
 
 def _register_entry_points(env_id: str) -> None:

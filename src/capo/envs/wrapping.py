@@ -48,6 +48,10 @@ class Dressing(NamedTuple):
         return arguments_from_text(self.env_kwargs, name_of("env_kwargs"))
 
 
+ATARI = (
+    f'{OWN}:AtariPreprocessing {{"noop_max": 30}}',
+    f'{OWN}:FrameStackObservation {{"stack_size": 4}}',
+)
 BARE = Dressing()
 """No arguments and no wrappers."""
 
@@ -83,6 +87,19 @@ def texts_of(wrappers: Iterable[Any]) -> tuple[str, ...]:
             )
         texts.append(each)
     return tuple(texts)
+
+
+def preprocessed(
+    name: str, wrappers: Sequence[str], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[str], Mapping[str, Any]]:
+    """Wrappers and arguments of a registered id: those given, or the usual ones of Atari's games.
+
+    EnvPool has the same: grey pictures of 84 × 84, every fourth step, the last four of them.
+    """
+    entry = gym.spec(name).entry_point
+    if wrappers or "frameskip" in kwargs or not str(entry).startswith("ale_py."):
+        return wrappers, kwargs
+    return ATARI, {"frameskip": 1, "repeat_action_probability": 0.0, **kwargs}
 
 
 def make_dressed(

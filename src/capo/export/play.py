@@ -43,7 +43,7 @@ def play_episodes(
     renders with EGL unless MUJOCO_GL is set.
     """
     frames: list[np.ndarray] = []
-    env, speed = open_env(model.config.env_id, "rgb_array")
+    env, speed = open_env(model.config, "rgb_array")
     every = math.ceil(speed / min(fps, speed))
 
     def on_step(step: int, over: bool) -> bool:
@@ -64,7 +64,7 @@ def watch(
     deterministic: bool = True,
 ) -> Evaluation:
     """Plays episodes of at most `max_steps` in a window, in real time, until it is closed."""
-    env, speed = open_env(model.config.env_id, "human")
+    env, speed = open_env(model.config, "human")
     due = time.monotonic()
 
     def on_step(step: int, over: bool) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from capo.config import Config
 from capo.envs.base import quiet
-from capo.envs.registry import check_registered, split_id
+from capo.envs.registry import check_registered, registered_name
+from capo.envs.wrapping import check_wrappers, make_dressed, preprocessed
 from capo.errors import UsageError
 
 DEFAULT_FPS = 30.0
@@ -23,23 +25,27 @@ def headless() -> bool:
     return sys.platform.startswith("linux") and not any(displays)
 
 
-def open_env(env_id: str, mode: str) -> tuple[gym.Env, float]:
-    """An environment that has rendered once, and its steps per second.
+def open_env(config: Config, mode: str) -> tuple[gym.Env, float]:
+    """An environment of the configuration's task that has rendered once, and its steps per second.
 
     A missing package, display or render mode raises UsageError here, before an episode.
     """
+    env_id = config.env_id
     check_registered(env_id)
-    _, name = split_id(env_id)
+    check_wrappers(config.wrappers)
+    name = registered_name(env_id)
+    wrappers, kwargs = preprocessed(name, config.wrappers, config.env_arguments)
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     with quiet(gym.spec(name)):
         try:
-            with contextlib.closing(gym.make(name)) as probe:
+            with contextlib.closing(make_dressed(name, wrappers, kwargs)) as probe:
                 modes, speed = probe.metadata.get("render_modes"), probe.metadata.get("render_fps")
         except (gym.error.DependencyNotInstalled, ImportError) as error:
             raise UsageError(f"{env_id} needs a package that is missing: {error}") from error
         if mode not in (modes or ()):
             raise UsageError(_no_mode(env_id, mode, modes or ()))
-        env = gym.make(name, render_mode=mode, disable_env_checker=True)
+        shown = {**kwargs, "render_mode": mode, "disable_env_checker": True}
+        env = make_dressed(name, wrappers, shown)
         try:
             _prepare_mujoco(env, mode)
             env.reset(seed=0)

@@ -12,7 +12,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from capo.core.devices import available_cores
-from capo.envs.registry import split_id
+from capo.envs.registry import registered_name
 from capo.errors import UsageError, name_of
 
 Recipe = dict[str, Any]
@@ -35,7 +35,7 @@ def workers_for(
     if workers and not posix:
         raise UsageError(f"{name_of('workers')} needs a POSIX system; leave it out")
     if workers is None:
-        entry = gym.spec(split_id(env_id)[1]).entry_point
+        entry = gym.spec(registered_name(env_id)).entry_point
         heavy = isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco")
         possible = heavy and posix and _is_portable(env_id, kwargs, wrappers)
         workers = available_cores() - 1 if possible else 0
@@ -51,7 +51,7 @@ def recipe_of(
     and the arguments must survive a round trip through JSON.
     """
     try:
-        spec = gym.spec(split_id(env_id)[1])
+        spec = gym.spec(registered_name(env_id))
         entry, added = _importable(spec.entry_point), tuple(spec.additional_wrappers)
         changes = {"entry_point": entry, "additional_wrappers": added}
         plain = dataclasses.replace(spec, vector_entry_point=None, **changes)

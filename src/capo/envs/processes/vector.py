@@ -28,7 +28,7 @@ from capo.envs.base import Step, failure_message
 from capo.envs.gymnasium import GymnasiumEnv
 from capo.envs.processes.messages import DONE, STEP, SharedArrays, create_memory, recv, send
 from capo.envs.processes.recipe import Recipe
-from capo.envs.registry import split_id
+from capo.envs.registry import registered_name
 from capo.envs.timeouts import Alarm
 from capo.envs.wrapping import make_dressed
 from capo.errors import EnvError, EnvTimeoutError, UsageError, name_of
@@ -69,7 +69,7 @@ class ProcessEnv:
         weakref.finalize(self, stop_workers, self._workers)
         try:
             self._start_workers()
-            parts = split_id(name)[1], recipe["wrappers"], recipe["kwargs"]
+            parts = registered_name(name), recipe["wrappers"], recipe["kwargs"]
             factory = functools.partial(make_dressed, *parts)
             self._local = GymnasiumEnv(factory, self._local_count, seed, name)
             self.observation_space = self._local.observation_space
