@@ -182,6 +182,41 @@ def test_a_policy_learns_from_images(cls):
     assert model.evaluate(40).mean > -0.05
 
 
+class Signed(gym.Env):
+    """The brighter side of an image is the best action where a number is 1, the other where −1."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "image": gym.spaces.Box(0, 255, (5, 5, 1), np.uint8),
+            "sign": gym.spaces.Box(-1, 1, (1,), np.float32),
+        }
+    )
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side, self.sign = self.np_random.integers(2), self.np_random.choice([-1, 1])
+        image = np.zeros((5, 5, 1), np.uint8)
+        image[:, 4 * self.side] = 255
+        self.seen = {"image": image, "sign": np.full(1, self.sign, np.float32)}
+        return self.seen, {}
+
+    def step(self, action):
+        best = self.side if self.sign == 1 else 1 - self.side
+        return self.seen, float(action == best), True, False, {}
+
+
+@pytest.mark.slow
+def test_a_policy_learns_from_an_image_and_a_number(tmp_path):
+    """Neither alone is worth more than half the reward."""
+    sizes = {"num_envs": 8, "num_steps": 32, "minibatches": 4}
+    model = PPO("MultiInputPolicy", Signed, seed=1, **sizes).learn(8192, progress_bar=False)
+    assert model.config.network == "multi"
+    assert model.evaluate(40).mean > 0.9
+    model.save(tmp_path / "m")
+    assert PPO.load(tmp_path / "m", env=Signed).evaluate(40).mean > 0.9
+
+
 def test_learning_continues_after_loading(tmp_path):
     model = learn(3)
     model.save(tmp_path / "model.safetensors")

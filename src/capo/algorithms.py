@@ -48,7 +48,7 @@ KEPT = (
     *("env_id", "env_kwargs", "wrappers", "backend", "seed", "gamma", "normalize_reward"),
 )
 """Settings that another method takes over from a model."""
-POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "mlp"}
+POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "auto"}
 """Networks by their names in Stable-Baselines3."""
 Kind = TypeVar("Kind", bound="Algorithm")
 

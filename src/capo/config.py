@@ -206,8 +206,8 @@ class Config(
                 value = getattr(self, field.name)
                 _require(value in choices, field.name, repr(value), f"one of {', '.join(choices)}")
 
-        known = self.network in ("auto", "mlp", "cnn") or ":" in self.network
-        _require(known, "network", repr(self.network), "auto, mlp, cnn or module:function")
+        known = self.network in ("auto", "mlp", "cnn", "multi") or ":" in self.network
+        _require(known, "network", repr(self.network), "auto, mlp, cnn, multi or module:function")
 
     def _check_sizes(self) -> None:
         size = self.batch_size

@@ -1,13 +1,18 @@
 """Encoding of observations for the network."""
 
+import equinox as eqx
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from capo import Config, UsageError
 from capo.core.encoding import Encoder, lead_of, mismatch
+from capo.core.families import Categorical
 from capo.core.nesting import leaves, nest, stack
+from capo.core.networks import init_policy, to_host
 from capo.envs.adapters import EncodedEnv
 from capo.methods import settle
 from support.policies import blank_model
@@ -176,3 +181,55 @@ def test_predict_keeps_the_frames_in_its_state():
     one, state = model.predict(frames[2][0])
     assert one.shape == (1,)
     assert state.tolist() == [2, 2, 2]
+
+
+PARTS = spaces.Dict(
+    {
+        "camera": spaces.Box(0, 255, (3, 8, 6), np.uint8),
+        "joints": spaces.Box(-1, 1, (2,), np.float32),
+        "map": spaces.Box(0, 1, (5, 5, 2), np.bool_),
+        "mode": spaces.Discrete(3),
+    }
+)
+
+
+def test_images_among_other_parts_are_seen_as_images():
+    """Their pixels are in [0, 1], with channels last, and the statistics leave them alone."""
+    config = settle(small(network="auto"), PARTS)
+    assert config.network == "multi"
+    encoder = Encoder.of(config, PARTS)
+    assert [shape for _, _, shape in encoder.parts] == [(8, 6, 3), None, (5, 5, 2), None]
+    obs = PARTS.sample()
+    vector = encoder(obs)
+    assert vector.shape == encoder.shape == (3 * 8 * 6 + 2 + 50 + 3,)
+    start, end, shape = encoder.parts[0]
+    camera = np.moveaxis(obs["camera"], 0, -1) / np.float32(255)
+    np.testing.assert_allclose(vector[start:end].reshape(shape), camera, rtol=1e-6)
+    assert encoder.codes.sum() == 3 * 8 * 6 + 50 + 3, "all but the joints"
+    plain = Encoder.of(settle(small(network="mlp"), PARTS), PARTS)
+    assert plain(obs)[start:end].max() > 1, "as one vector they are numbers like any other"
+
+
+def test_each_image_has_its_own_convolutions():
+    config = settle(small(network="multi", hidden=(8,)), PARTS)
+    encoder = Encoder.of(config, PARTS)
+    policy = init_policy(jax.random.key(0), encoder, Categorical(4), config)
+    camera, chart = policy.net.images
+    assert (camera.kernels[0].shape, chart.kernels[0].shape) == ((27, 16), (18, 16))
+    assert policy.net.head.weights[0].shape == (128 + 2 + 128 + 3, 8)
+    x = np.stack([encoder(PARTS.sample()) for _ in range(3)])
+    found = to_host(policy)(x)
+    np.testing.assert_allclose(found, jax.jit(lambda p, x: p(x))(policy, x), rtol=1e-4, atol=1e-6)
+    # A pixel of the camera moves the output only through the camera's convolutions.
+    start = encoder.parts[0][0]
+    moved = x.copy()
+    moved[:, start] = 1 - moved[:, start]
+    assert not np.allclose(to_host(policy)(moved), found)
+    nothing = jnp.zeros_like(camera.kernels[0])
+    blind = eqx.tree_at(lambda p: p.net.images[0].kernels[0], policy, nothing)
+    np.testing.assert_array_equal(to_host(blind)(moved), to_host(blind)(x))
+
+
+def test_frames_of_parts_are_refused():
+    with pytest.raises(UsageError, match="frame_stack is not for a Dict or Tuple with images"):
+        Encoder.of(settle(small(network="multi", frame_stack=2), PARTS), PARTS)

@@ -2,8 +2,9 @@
 
 Flat: a Box is flattened row by row; a Discrete is a one-hot code, a MultiDiscrete one after the
 other; a Dict or Tuple is its parts one after the other, in the order of the space (Gymnasium sorts
-the keys of a plain dict). Images: channels go last, whichever way they came. With `frames` above 1
-the last `frames` observations are concatenated on the last axis, the newest at the end.
+the keys of a plain dict), with images among them as pixels in [0, 1]. Images: channels go last,
+whichever way they came. With `frames` above 1 the last `frames` observations are concatenated on
+the last axis, the newest at the end.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from capo.core.normalize import RunningStats, as_float32
 from capo.core.settings import NetworkSettings
 from capo.errors import UsageError
 
-HIDDEN = {"mlp": (64, 64), "cnn": (128,)}
-ACTIVATION = {"mlp": "tanh", "cnn": "relu"}
+HIDDEN = {"mlp": (64, 64), "cnn": (128,), "multi": (64, 64)}
+ACTIVATION = {"mlp": "tanh", "cnn": "relu", "multi": "tanh"}
 LARGEST_SMALL_IMAGE = 35
 
 
@@ -33,10 +34,20 @@ def network_for(config: NetworkSettings, space: gym.Space) -> dict[str, Any]:
 
 
 def _kind(config: NetworkSettings, space: gym.Space) -> str:
-    """Mlp or cnn: whether the network reads vectors or images."""
+    """What the network reads: a vector (mlp), an image (cnn), or both in parts (multi)."""
     if config.network in HIDDEN:
         return config.network
-    return "cnn" if is_image(space) else "mlp"
+    if is_image(space):
+        return "cnn"
+    nested = isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple))
+    return "multi" if nested and any(map(is_image, leaf_spaces(space))) else "mlp"
+
+
+def leaf_spaces(space: gym.Space) -> list[gym.Space]:
+    """The parts of a Dict or Tuple that are neither, in the order of the encoding."""
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        return [leaf for _, part in parts_of(space) for leaf in leaf_spaces(part)]
+    return [space]
 
 
 def is_image(space: gym.Space) -> bool:
@@ -56,8 +67,14 @@ class Encoder:
     space: gym.Space
     image: bool
     frames: int = 1
+    multi: bool = False
+    """A vector in which images are pixels in [0, 1], for a network that takes it apart again."""
 
     def __post_init__(self) -> None:
+        if self.multi and self.frames > 1:
+            raise UsageError(
+                "frame_stack is not for a Dict or Tuple with images; stack the frames in a wrapper"
+            )
         if self.image:
             if not isinstance(self.space, gym.spaces.Box) or len(self.space.shape) not in (2, 3):
                 raise UsageError(
@@ -73,7 +90,8 @@ class Encoder:
     @staticmethod
     def of(config: NetworkSettings, space: gym.Space) -> "Encoder":
         """The encoder that a configuration asks for."""
-        return Encoder(space, _kind(config, space) == "cnn", config.frame_stack)
+        kind = _kind(config, space)
+        return Encoder(space, kind == "cnn", config.frame_stack, kind == "multi")
 
     @property
     def plain(self) -> bool:
@@ -110,12 +128,23 @@ class Encoder:
     @property
     def codes(self) -> np.ndarray:
         """Mask of the one-hot and binary entries, which are not standardised."""
-        return np.tile(np.concatenate(_codes(self.space)), self.frames)
+        return np.tile(np.concatenate(_codes(self.space, self.multi)), self.frames)
+
+    @property
+    def parts(self) -> list[tuple[int, int, tuple[int, ...] | None]]:
+        """Start and end of each part in the vector, and the shape of an image; else None."""
+        places, start = [], 0
+        for leaf in leaf_spaces(self.space):
+            end = start + _size(leaf)
+            shape = Encoder(leaf, True).frame_shape if self.multi and is_image(leaf) else None
+            places.append((start, end, shape))
+            start = end
+        return places
 
     def __call__(self, obs: Any, lead: tuple[int, ...] = ()) -> np.ndarray:
         """Encodes an observation, or n of them with `lead` = (n,), of one frame."""
         if not self.image:
-            return _flatten(self.space, obs, lead)
+            return _flatten(self.space, obs, lead, self.multi)
         obs, shape = np.asarray(obs), self.space.shape or ()
         if len(shape) == 2:
             return obs[..., None]
@@ -210,11 +239,14 @@ def _size(space: gym.Space) -> int:
     return gym.spaces.flatdim(space)
 
 
-def _flatten(space: gym.Space, obs: Any, lead: tuple[int, ...]) -> np.ndarray:
+def _flatten(space: gym.Space, obs: Any, lead: tuple[int, ...], multi: bool) -> np.ndarray:
     match space:
         case gym.spaces.Dict() | gym.spaces.Tuple():
-            parts = [_flatten(part, obs[key], lead) for key, part in parts_of(space)]
+            parts = [_flatten(part, obs[key], lead, multi) for key, part in parts_of(space)]
             return np.concatenate(parts, axis=-1, dtype=np.float32)
+        case gym.spaces.Box() if multi and is_image(space):
+            image = Encoder(space, True)
+            return (image(obs).astype(np.float32) * np.float32(image.scale)).reshape(*lead, -1)
         case gym.spaces.Discrete():
             return _one_hot(np.asarray(obs, int) - int(space.start), int(space.n))
         case gym.spaces.MultiDiscrete():
@@ -235,10 +267,11 @@ def _dtype(space: gym.Space, image: bool) -> Any:
     return space.dtype if keep else np.float32
 
 
-def _codes(space: gym.Space) -> list[np.ndarray]:
-    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
-        return [codes for _, part in parts_of(space) for codes in _codes(part)]
-    return [np.full(_size(space), not isinstance(space, gym.spaces.Box))]
+def _codes(space: gym.Space, multi: bool) -> list[np.ndarray]:
+    return [
+        np.full(_size(leaf), not isinstance(leaf, gym.spaces.Box) or (multi and is_image(leaf)))
+        for leaf in leaf_spaces(space)
+    ]
 
 
 def _first(shape: tuple[int, ...]) -> bool:

@@ -1,5 +1,6 @@
 """Policy and critic networks: MLPs and CNNs with orthogonal initialisation."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from capo.core.encoding import LARGEST_SMALL_IMAGE, Encoder
+from capo.core.encoding import LARGEST_SMALL_IMAGE, Encoder, leaf_spaces
 from capo.core.family import Family, namespace
 from capo.core.own_network import OwnNetwork, is_own, make_own, makers_of
 from capo.core.settings import NetworkSettings
@@ -83,6 +84,26 @@ class CNN(eqx.Module):
         return self.head(activate("relu", x.reshape(*x.shape[:-3], -1)))
 
 
+class MultiNet(eqx.Module):
+    """A CNN for each image of a Dict or Tuple, then an MLP over their features and the other parts.
+
+    `parts` are start and end in the encoded vector, and the shape of an image or None.
+    """
+
+    images: tuple[CNN, ...]
+    head: MLP
+    parts: tuple[tuple[int, int, tuple[int, ...] | None], ...] = eqx.field(static=True)
+
+    def __call__(self, x) -> Any:
+        nets, features = iter(self.images), []
+        for start, end, shape in self.parts:
+            part = x[..., start:end]
+            if shape is not None:
+                part = activate("relu", next(nets)(part.reshape(*x.shape[:-1], *shape)))
+            features.append(part)
+        return self.head(namespace(x).concatenate(features, axis=-1))
+
+
 def patches(x, size: int, stride: int) -> Any:
     """The size × size squares of images, `stride` apart, each as one vector on the last axis."""
     height, width = (stride * (_steps(length, size, stride) - 1) + 1 for length in x.shape[-3:-1])
@@ -99,6 +120,8 @@ LARGE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """Channels, patch and stride of Mnih et al.'s network for Atari's 84 × 84."""
 SMALL = ((16, 3, 1),)
 """The network of Young and Tian for MinAtar's 10 × 10."""
+FEATURES = 128
+"""Numbers that a CNN makes of an image beside other observations."""
 
 
 def init_cnn(
@@ -120,14 +143,34 @@ def init_cnn(
     return CNN(tuple(kernels), biases, head, strides, encoder.scale)
 
 
-Net = MLP | CNN | OwnNetwork
+def init_multi(
+    key: PRNGKeyArray, encoder: Encoder, sizes: tuple[int, ...], head_scale: float, activation: str
+) -> MultiNet:
+    """`FEATURES` numbers of each image, beside the other parts; `sizes` follow them."""
+    head_key, *keys = jax.random.split(key, len(encoder.parts) + 1)
+    images, width = [], 0
+    for part_key, leaf, (start, end, shape) in zip(
+        keys, leaf_spaces(encoder.space), encoder.parts, strict=True
+    ):
+        if shape is not None:
+            seen = Encoder(leaf, True)
+            cnn = init_cnn(part_key, seen, (FEATURES,), math.sqrt(2), "relu")
+            images.append(dataclasses.replace(cnn, scale=1.0))  # the encoding has scaled pixels
+        width += FEATURES if shape is not None else end - start
+    head = init_mlp(head_key, (width, *sizes), head_scale, activation)
+    return MultiNet(tuple(images), head, tuple(encoder.parts))
+
+
+Net = MLP | CNN | MultiNet | OwnNetwork
 
 
 def init_net(
     key: PRNGKeyArray, encoder: Encoder, outputs: int, head_scale: float, config: NetworkSettings
-) -> MLP | CNN:
+) -> MLP | CNN | MultiNet:
     """The usual network of a settled configuration."""
     sizes = (*config.hidden, outputs)
+    if encoder.multi:
+        return init_multi(key, encoder, sizes, head_scale, config.activation)
     if encoder.image:
         return init_cnn(key, encoder, sizes, head_scale, config.activation)
     return init_mlp(key, (*encoder.shape, *sizes), head_scale, config.activation)
@@ -195,8 +238,8 @@ def init_policy(
     return Policy(net, None, family)
 
 
-def _last_bias(net: MLP | CNN) -> Any:
-    return (net.head if isinstance(net, CNN) else net).biases[-1]
+def _last_bias(net: MLP | CNN | MultiNet) -> Any:
+    return (net if isinstance(net, MLP) else net.head).biases[-1]
 
 
 def init_critic(key: PRNGKeyArray, encoder: Encoder, config: NetworkSettings) -> Critic:

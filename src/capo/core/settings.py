@@ -15,7 +15,8 @@ class NetworkSettings:
     """The networks, and what they see of the observations."""
 
     network: str = setting("auto", on_resume="never")
-    """mlp: observations as one vector; cnn: as images; auto: cnn for 3-D uint8 or bool Boxes; or
+    """mlp: observations as one vector; cnn: as images; multi: images among the parts of a Dict or
+    Tuple as images; auto: cnn for 3-D uint8 or bool Boxes, multi where they are parts, else mlp; or
     module:function that makes a network of your own."""
     hidden: tuple[int, ...] = setting((), on_resume="never")
     """Widths of the hidden layers; empty: 64 64 (mlp), 128 (cnn), 512 (cnn, images over 35 px)."""

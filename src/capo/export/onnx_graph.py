@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from capo import __version__
 from capo.core.families import LOG_STD_MAX, LOG_STD_MIN, Bernoulli, Categorical, DiagGaussian
 from capo.core.nesting import parts_of
-from capo.core.networks import CNN, MLP
+from capo.core.networks import CNN, MLP, MultiNet
 from capo.core.normalize import CLIP, EPSILON, RunningStats
 from capo.core.own_network import OwnNetwork
 from capo.errors import UsageError
@@ -148,8 +148,9 @@ def _parameters(graph: Graph, x: str, model: Model) -> str:
     """Distribution parameters: the network's output, within the family's domain."""
     policy = model.policy
     net = policy.net
-    if isinstance(net, OwnNetwork):
-        raise UsageError("ONNX export knows capo's MLP and CNN, not a network of one's own")
+    if isinstance(net, OwnNetwork | MultiNet):
+        raise UsageError("ONNX export is for an MLP or a CNN, not for images among other parts "
+                         "or a network of one's own")  # fmt: skip
     if isinstance(net, CNN):
         x, net = _convolve(graph, x, net), net.head
     if not isinstance(policy.family, DiagGaussian):
