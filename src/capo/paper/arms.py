@@ -101,6 +101,7 @@ BONUS_ARM, BONUS_TWIN = _wide("K = 8, bonus 0.01", **BONUS), _alone("bonus 0.01"
 STEADY_ARM = _wide("K = 8, newest σ", **NEWEST)
 CAREFUL = NOISE | NEWEST
 CAREFUL_ARM = _wide("K = 8, β = 0.5, newest σ", **CAREFUL)
+BOTH_ARM = _wide("K = 8, β = 0.5, bonus 0.01", **NOISE, **BONUS)
 CARE = (
     PLAIN,
     NOISY,
@@ -112,7 +113,7 @@ CARE = (
     _wide("K = 8, β = 0.25, newest σ", **NEWEST, action_noise=0.25),
     _wide("K = 8, newest σ, bonus 0.003", **NEWEST, **SMALL_BONUS),
     _wide("K = 8, β = 0.5, bonus 0.003", **NOISE, **SMALL_BONUS),
-    _wide("K = 8, β = 0.5, bonus 0.01", **NOISE, **BONUS),
+    BOTH_ARM,
     _wide("K = 8, β = 0.5, floor 0.1", **NOISE, advantage_floor=0.1),
     _wide("K = 8, bonus 0.01 falling", **BONUS, entropy_schedule="linear"),
     _wide("K = 8, β = 0.25", action_noise=0.25),
@@ -224,8 +225,8 @@ WIDER = Experiment(
     ),
     PLAIN_TWIN,
 )
-BEST = (SMALL_ARM, FOUR_ARM, CAREFUL_ARM, SMALL_ARMS[0], SMALL_ARMS[1], SMALL_ARMS[2])
-"""The arms that did best with the first seed on both tasks."""
+BEST = (SMALL_ARM, FOUR_ARM, BOTH_ARM, CAREFUL_ARM)
+"""Of the arms that did best with the first seed on both tasks, those that differ most."""
 WIDER_BEST = Experiment(
     "wider-best",
     "Experts on the last batches: the best arms and their rivals",
@@ -235,15 +236,13 @@ WIDER_BEST = Experiment(
     "intervals.",
     (HOPPER, WALKER, ANT, CHEETAH),
     (
-        PLAIN_TWIN,
-        SMALL_ARM,
         FLAT_TWIN,
+        SMALL_ARM,
+        PLAIN_TWIN,
         FOUR_ARM,
-        SMALL_TWIN,
-        FLAT_SMALL_ARM,
-        *BEST[2:],
+        BOTH_ARM,
+        CAREFUL_ARM,
         SMALL_NOISY_TWIN,
-        RIVALS[1],
         *SHUFFLE_TWINS,
     ),
     TRIAL_SEEDS,
