@@ -38,7 +38,7 @@ from capo.cli.verbs import COMMANDS
             "train Acrobot-v1 --nsteps 3",
             "Unrecognized options: --nsteps, 3; did you mean --num-steps?",
         ),
-        ("tran", "there is no verb tran; did you mean train? There are train, eval, play"),
+        ("tran", "there is no verb tran; did you mean train? There are train, sweep, eval"),
         ("resume runs/a", "there is no verb resume; a run goes on with capo train --resume RUN"),
         ("eval nowhere", "there is no run nowhere"),
         ("eval . --episodes 0", "--episodes is 0; it must be at least 1"),
@@ -64,7 +64,7 @@ from capo.cli.verbs import COMMANDS
         ("diagnose . --damping nan", "--damping is nan; it must be at least 0"),
         ("diagnose . --damping -1", "--damping is -1.0; it must be at least 0"),
         ("diagnose . --trust", "--trust are for a Stable-Baselines3 .zip"),
-        ("bogus", "there is no verb bogus; there are train, eval"),
+        ("bogus", "there is no verb bogus; there are train, sweep"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_written(words, message, tmp_path, monkeypatch, capsys):

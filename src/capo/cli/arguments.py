@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from capo.errors import UsageError
 
 if TYPE_CHECKING:
     from capo.model import Model
 
+MOST_SEEDS = 10_000
+"""Upper limit of a number of seeds."""
 RunPath = Annotated[Path, tyro.conf.arg(metavar="RUN"), tyro.conf.Positional]
 """A run folder, one of its checkpoints, or a model file."""
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="ENV")]
@@ -80,3 +83,29 @@ def about(file: Path) -> Iterator[None]:
         if str(error).startswith(str(file)):
             raise
         raise UsageError(f"{file}: {error}") from error
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Reads 5 as the seeds 1 to 5, 3-7 as 3 to 7, and 1,4,9 as these."""
+    seeds: list[int] = []
+    try:
+        for word in text.split(","):
+            first, dash, last = word.partition("-")
+            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+    except ValueError:
+        seeds = []
+    if text.isdigit():
+        seeds = list(range(1, int(text) + 1))
+    if not seeds or len(seeds) > MOST_SEEDS or len(set(seeds)) < len(seeds):
+        raise UsageError(f"{text!r} are no seeds; write 5 for the first five, 3-7, or 1,4,9")
+    return tuple(seeds)
+
+
+SEEDS = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="N|A-B|A,B,…",
+    instance_from_str=lambda words: parse_seeds(words[0]),
+    is_instance=lambda value: isinstance(value, tuple | None),
+    str_from_instance=lambda seeds: ["None" if seeds is None else ",".join(map(str, seeds))],
+)
+"""How seeds are written on the command line."""

@@ -8,10 +8,12 @@ from capo.cli.export import export
 from capo.cli.list import list_runs
 from capo.cli.play import play
 from capo.cli.reproduce import reproduce_paper
+from capo.cli.sweep import sweep
 from capo.cli.train import train
 
 COMMANDS = {
     "train": train,
+    "sweep": sweep,
     "eval": evaluate_runs,
     "play": play,
     "compare": compare_runs,

@@ -13,6 +13,8 @@ class Job(NamedTuple):
 
     config: Config
     folder: Path
+    words: tuple[str, ...] = ()
+    """Further arguments of `capo train`."""
 
     @property
     def file(self) -> Path:
@@ -28,7 +30,10 @@ class Job(NamedTuple):
         """Writes the file; the arguments of `capo` that train the run, or go on with it."""
         write_json(self.file, self.config.to_dict())
         words = ["train", self.config.env_id, "--config", str(self.file)]
-        return [*words, "--run-dir", str(self.folder), "--resume", "auto"]
+        named = [f"--wrapper={text}" for text in self.config.wrappers]
+        named += [f"--network={self.config.network}"] if ":" in self.config.network else []
+        goes_on = ["--run-dir", str(self.folder), "--resume", "auto"]
+        return [*words, *named, *goes_on, *self.words]
 
     def last_line(self) -> str:
         """The last line of output."""

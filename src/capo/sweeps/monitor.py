@@ -28,8 +28,16 @@ REFRESH_SECONDS = 1.0
 class Monitor:
     """Observer of a schedule that prints its progress."""
 
-    def __init__(self, console: Console, expected: Mapping[str, float], places: int):
+    def __init__(
+        self,
+        console: Console,
+        expected: Mapping[str, float],
+        places: int,
+        measured: bool = True,
+    ):
+        """`expected` are the seconds of each run, or without `measured` numbers in proportion."""
         self._console, self._expected, self._places = console, expected, places
+        self._measured = measured
         self._live: Live | None = None
         self._drawn = self._began = time.monotonic()
 
@@ -81,7 +89,7 @@ class Monitor:
         parts += [f"{clock(time.monotonic() - self._began)} passed"]
         if state.signal is not None:
             parts += ["stopping after the current generations; press Ctrl-C again to stop at once"]
-        elif self._expected:
+        elif self._expected and (self._measured or state.durations):
             left = seconds_left(state, self._expected, self._places)
             parts += [f"about {clock(left)} left"]
         return "  ".join(parts)

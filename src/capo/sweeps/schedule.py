@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from capo.errors import UsageError
 from capo.runs.interrupts import handled_by
@@ -11,11 +11,23 @@ from capo.sweeps.jobs import Job
 from capo.sweeps.keys import RunKey
 from capo.sweeps.launchers import Handle, Launcher
 from capo.sweeps.selection import Run
-from capo.sweeps.store import Store
 from capo.sweeps.summaries import Summary
 
 POLL_SECONDS = 0.2
 """Interval between checks of the runs."""
+
+
+@runtime_checkable
+class Runs(Protocol):
+    """Where runs are trained, and what is known of the finished ones."""
+
+    def job(self, run: Run) -> Job:
+        """The run as a launcher gets it."""
+        ...
+
+    def add_summary(self, run: Run) -> Summary | None:
+        """The summary of a finished run; None if it is not finished."""
+        ...
 
 
 class ActiveRun(NamedTuple):
@@ -52,7 +64,7 @@ Observer = Callable[[ScheduleState, Run | None], None]
 
 
 def train_all(
-    store: Store, runs: Sequence[Run], launcher: Launcher, observe: Observer
+    store: Runs, runs: Sequence[Run], launcher: Launcher, observe: Observer
 ) -> ScheduleState:
     """Trains all runs, resuming those that were interrupted before.
 
@@ -74,13 +86,13 @@ def train_all(
     return state
 
 
-def _start_next(store: Store, state: ScheduleState, launcher: Launcher) -> None:
+def _start_next(store: Runs, state: ScheduleState, launcher: Launcher) -> None:
     run = state.waiting.pop(0)
     job = store.job(run)
     state.active.append(ActiveRun(run, job, launcher.submit(job), time.monotonic()))
 
 
-def _finish(store: Store, state: ScheduleState, ended: ActiveRun, code: int) -> None:
+def _finish(store: Runs, state: ScheduleState, ended: ActiveRun, code: int) -> None:
     run = ended.run
     try:
         summary = store.add_summary(run) if code == 0 else None
