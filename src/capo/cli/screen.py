@@ -8,12 +8,12 @@ TITLE = "Consensus Aggregation for Policy Optimization: train wider, not deeper.
 
 def screen(commands: Mapping[str, Callable[..., int]]) -> str:
     """The overview: two lines per verb, its summary and an example, from its docstring."""
-    lines = [TITLE, "", "usage: capo VERB [OPTIONS]", ""]
+    lines = [TITLE, "usage: capo VERB [OPTIONS]", ""]
     indent = 2 + max(map(len, commands)) + 2
     for name, function in commands.items():
         lines.append(f"  {name}".ljust(indent) + summary(function))
         lines.append(" " * indent + example(function))
-    lines += ["", "capo VERB --help has the options of a verb, capo --version the version."]
+    lines += ["capo VERB --help has the options of a verb, capo --version the version."]
     return "\n".join(lines)
 
 

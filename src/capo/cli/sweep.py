@@ -32,9 +32,9 @@ def sweep(
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     dry_run: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
-    """Train a grid of tasks, methods, settings and seeds, several runs at a time.
+    """Train every combination of tasks, methods, settings and seeds.
 
-    Example: capo sweep Hopper-v4 --algo capo ppo --seeds 5 --set learning_rate=3e-4,1e-3
+    Example: capo sweep Hopper-v4 --algo capo ppo --seeds 5 --set clip=0.1,0.2
 
     Args:
         envs: Tasks.
