@@ -4,7 +4,9 @@ import pytest
 
 from capo import Config, UsageError, zoo
 from capo.cli.arguments import parse_seeds
-from capo.sweeps.grid import grid_runs, label_of, parse_values
+from capo.cli.main import parse
+from capo.runs.options import Options
+from capo.sweeps.grid import grid_runs, label_of, parse_values, seed_runs
 
 TASK = "Acrobot-v1"
 
@@ -91,3 +93,17 @@ def test_wrong_grids(values, said):
 def test_labels_are_names_of_folders():
     label = label_of("my/tasks:Odd-v0", "capo_avg", {"hidden": (8, 8), "schedule": "linear"})
     assert label == "my-tasks-Odd-v0__capo-avg__hidden=8-8__schedule=linear"
+
+
+def test_the_seeds_of_a_configuration():
+    runs = seed_runs(Config(TASK, "ppo", gamma=0.9), (3, 5))
+    assert [run.name for run in runs] == [f"{TASK}__ppo__3", f"{TASK}__ppo__5"]
+    assert [run.config.gamma for run in runs] == [0.9, 0.9]
+
+
+def test_options_are_words_of_the_command_line():
+    """Parsed again they are the same options."""
+    options = Options(eval_every=1000, eval_episodes=3, env_timeout=None, checkpoint_every=0)
+    call = parse(["train", TASK, *options.words()])
+    assert call.keywords["run"] == options
+    assert Options().words() == ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from capo.cli.arguments import SEEDS
 from capo.config import Config
 from capo.errors import UsageError
 from capo.runs.options import Options
@@ -24,6 +25,8 @@ def train(
     resume: Annotated[str | None, tyro.conf.arg(metavar="RUN|auto")] = None,
     override: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     replay: bool = True,
+    seeds: Annotated[tuple[int, ...] | None, SEEDS] = None,
+    jobs: int | None = None,
     run: tyro.conf.OmitArgPrefixes[Options] = Options(),  # noqa: B008 (frozen)
 ) -> int:
     """Train a policy, evaluate it and write a run folder.
@@ -37,11 +40,19 @@ def train(
         resume: Continue a run folder or one of its checkpoints; auto: continue if there is one.
         override: Allow a resumed run to continue with other arguments.
         replay: Restore the environments of a resumed run by replay; no: new episodes.
+        seeds: Train these seeds as capo sweep does: 5 are the seeds 1 to 5; also 3-7, or 1,4,9.
+        jobs: Simultaneous runs of --seeds; None: one for each core.
         run: How the run is driven and recorded.
     """
     from capo.errors import FinishedError
     from capo.runs.progress import Terminal
 
+    if seeds is not None:
+        if resume is not None:
+            raise UsageError("--seeds goes on by the same command; leave --resume out")
+        return _train_seeds(config, seeds, jobs, run_dir, run)
+    if jobs is not None:
+        raise UsageError("--jobs is for several runs; add --seeds, such as --seeds 5")
     reporter, resumed = Terminal(messages=True), None
     if resume is not None:
         try:
@@ -54,6 +65,19 @@ def train(
     # Parsing has taken the settings of the file, and imported the module of a task that was typed.
     typed = resumed is None and config_file is None
     return _run(config, run_dir, run, replay, reporter, resumed, typed)
+
+
+def _train_seeds(
+    config: Config, seeds: tuple[int, ...], jobs: int | None, out: Path | None, options: Options
+) -> int:
+    """Trains a run for each seed, in one folder."""
+    from capo.cli.resuming import import_named
+    from capo.cli.sweep import train_runs
+    from capo.sweeps.grid import seed_runs
+
+    import_named(config.env_id, config.wrappers, config.network)
+    runs = seed_runs(config, seeds)
+    return train_runs(runs, out or Path("sweeps", runs[0].label), jobs, options.words(), False)
 
 
 def _run(

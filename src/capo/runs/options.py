@@ -1,6 +1,6 @@
 """The options of a run: how it is driven and recorded. None of them changes its numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 import tyro
@@ -39,3 +39,8 @@ class Options:
             check_least("env_timeout", self.env_timeout, 1e-3)
         if self.checkpoint_every is not None:
             check_least("checkpoint_every", self.checkpoint_every, 0)
+
+    def words(self) -> tuple[str, ...]:
+        """The arguments of `capo train` that give these options."""
+        changed = (field for field in fields(self) if getattr(self, field.name) != field.default)
+        return tuple(f"--{f.name.replace('_', '-')}={getattr(self, f.name)}" for f in changed)

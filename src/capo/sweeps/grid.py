@@ -86,6 +86,13 @@ def grid_runs(
     return runs
 
 
+def seed_runs(config: Config, seeds: Sequence[int]) -> list[Run]:
+    """A run of a configuration for each seed."""
+    label = label_of(config.env_id, config.algo, {})
+    settled = settle(config, task_space(config.env_id))
+    return [Run(label, settled.replace(seed=seed)) for seed in seeds]
+
+
 def _run(env_id: str, algo: str, seed: int, changes: dict[str, Any], fixed: dict[str, Any]) -> Run:
     preset = fixed.get("preset", "auto")
     row = zoo.row(env_id, algo) if preset == "auto" else {}
