@@ -22,11 +22,10 @@ from capo.compare.plot import plot_curves
 from capo.config import Config, parse_steps
 from capo.envs.backends import make
 from capo.envs.registry import import_module_of
-from capo.methods import settle
 from capo.runs import reading
 from capo.statistics import standard_error
 from capo.sweeps.launchers import Local
-from capo.sweeps.selection import Run, task_space
+from capo.sweeps.selection import Run, settle_for_task
 from capo.sweeps.store import Store
 from capo.sweeps.working import train_missing
 
@@ -65,7 +64,7 @@ def runs_of(task: Task, algo: str) -> list[Run]:
     import_module_of(task.env)
     label = f"{task.env}__{algo}".replace("/", "-").replace(":", "-")
     config = Config(task.env, algo, parse_steps(task.steps)).replace(**task.changes)
-    config = settle(config, task_space(task.env))
+    config = settle_for_task(config)
     return [Run(label, config.replace(seed=seed)) for seed in range(1, task.seeds + 1)]
 
 

@@ -12,12 +12,11 @@ from benchmarks.documents import DOCS, RESULTS, fill_section
 from capo import zoo
 from capo.config import Config
 from capo.errors import UsageError
-from capo.methods import settle
 from capo.report.format import NOTHING, compact, with_error
 from capo.statistics import standard_error
 from capo.sweeps.launchers import Local
 from capo.sweeps.schedule import ScheduleState, train_all
-from capo.sweeps.selection import Run, task_space
+from capo.sweeps.selection import Run, settle_for_task
 from capo.sweeps.store import Store
 
 ALGOS, SEEDS = ("ppo", "capo"), (1, 2, 3)
@@ -49,7 +48,7 @@ def runs(names: list[str]) -> list[Run]:
             for algo in ALGOS:
                 row = zoo.row(task, algo)
                 config = Config(task, algo, preset="auto", seed=seed, diagnostics=0, **row)
-                settled = settle(config, task_space(task))
+                settled = settle_for_task(config)
                 wanted.append(Run(f"{task.replace('/', '-')}__{algo}", settled))
     return wanted
 

@@ -386,6 +386,12 @@ def test_a_model_is_loaded_with_other_settings(tmp_path):
     other = PPO.load(tmp_path / "m", env=Target, learning_rate=1e-4, epochs=2)
     assert (other.config.learning_rate, other.config.epochs) == (1e-4, 2)
     assert same(other.policy, model.policy)
+    with pytest.warns(UserWarning, match="batch_size=32 is minibatches=2 in capo"):
+        assert PPO.load(tmp_path / "m", env=Target, batch_size=32).config.minibatches == 2
+    kwargs = PPO.load(tmp_path / "m", env_kwargs={"g": 1.0}).config.env_kwargs
+    assert kwargs == '{"g": 1.0}'
+    with pytest.raises(UsageError, match=r"preset decides other settings; use PPO\.from_model"):
+        PPO.load(tmp_path / "m", env=Target, preset="paper")
     with pytest.raises(UsageError, match="hidden cannot change: the model's networks have theirs"):
         PPO.load(tmp_path / "m", env=Target, hidden=(3,))
 
@@ -398,6 +404,9 @@ def test_any_method_goes_on_from_a_model(cls):
     assert other.config.algo == cls.algo
     assert other.config.hidden == model.config.hidden
     assert other.config.epochs == Config.epochs, "a setting of the class"
+    small = {"num_envs": 2, "num_steps": 32, "minibatches": 2}
+    closest = cls.from_model(model.model, env=Target, preset="paper", **small).config
+    assert (closest.preset, closest.truncation) == ("paper", "terminate")
     assert other.learn(64, progress_bar=False).model.obs_stats.seen == 3 * 64
 
 

@@ -255,7 +255,9 @@ class Algorithm:
         path = Path(path) if Path(path).exists() else _with_suffix(path)
         model = read_model(path)
         cls._check_algo(model, path)
-        return cls._from(model, model.config, env, dict(keywords))
+        if "preset" in keywords:
+            raise UsageError(f"preset decides other settings; use {cls.__name__}.from_model(model)")
+        return cls._from(model, model.config, env, translated(dict(keywords)))
 
     @classmethod
     def from_model(
@@ -267,21 +269,24 @@ class Algorithm:
         keywords give them.
         """
         fields = translated(dict(keywords))
-        old = model.config.to_dict()
-        row = zoo.row(old["env_id"], cls.algo) if fields.get("preset", "auto") == "auto" else {}
+        old, preset = model.config.to_dict(), fields.pop("preset", "auto")
+        row = zoo.row(old["env_id"], cls.algo) if preset == "auto" else {}
         kept = {name: old[name] for name in KEPT}
-        config = Config(algo=cls.algo, **{"preset": "auto", **row, **kept})
+        config = Config(algo=cls.algo, **{"preset": preset, **row, **kept})
         return cls._from(model, config, env, fields)
 
     @classmethod
     def _from(
-        cls: type[Kind], model: Model, config: Config, env: Any, given: dict[str, Any]
+        cls: type[Kind], model: Model, config: Config, env: Any, fields: dict[str, Any]
     ) -> Kind:
-        """A learner that begins with the networks of a model."""
-        fields = translated(given)
+        """A learner that begins with the networks of a model; `fields` replace settings."""
+        sizes = {
+            name: fields.get(name, getattr(config, name)) for name in ("num_envs", "num_steps")
+        }
+        fields = without_batch_size(fields, sizes["num_envs"] * sizes["num_steps"])
         check_names(Config, fields)
-        if "wrappers" in fields:
-            fields["wrappers"] = texts_of(fields["wrappers"])
+        dressing = _dressing(fields)._asdict()
+        fields |= {name: value for name, value in dressing.items() if name in fields}
         # The number of processes depends on the machine, not on the file.
         config = settle(config.replace(**{"workers": None, **fields}), model.observation_space)
         for name in NETWORK:

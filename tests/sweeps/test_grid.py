@@ -7,6 +7,7 @@ from capo.cli.arguments import parse_seeds
 from capo.cli.main import parse
 from capo.runs.options import Options
 from capo.sweeps.grid import grid_runs, label_of, parse_values, seed_runs
+from capo.sweeps.selection import task_space
 
 TASK = "Acrobot-v1"
 
@@ -107,3 +108,10 @@ def test_options_are_words_of_the_command_line():
     call = parse(["train", TASK, *options.words()])
     assert call.keywords["run"] == options
     assert Options().words() == ()
+
+
+def test_a_task_is_asked_for_its_space_in_its_wrappers():
+    """The network follows from what it sees, as in `capo train`."""
+    timed = ("gymnasium.wrappers:TimeAwareObservation",)
+    assert task_space("CartPole-v1").shape == (4,)
+    assert task_space("CartPole-v1", wrappers=timed).shape == (5,)

@@ -9,8 +9,7 @@ from capo import zoo
 from capo.config import Config, parse_steps
 from capo.errors import UsageError
 from capo.fields import check_names
-from capo.methods import settle
-from capo.sweeps.selection import Run, task_space
+from capo.sweeps.selection import Run, settle_for_task
 
 MOST_RUNS = 10_000
 """Upper limit of the runs of a grid."""
@@ -89,7 +88,7 @@ def grid_runs(
 def seed_runs(config: Config, seeds: Sequence[int]) -> list[Run]:
     """A run of a configuration for each seed."""
     label = label_of(config.env_id, config.algo, {})
-    settled = settle(config, task_space(config.env_id))
+    settled = settle_for_task(config)
     return [Run(label, settled.replace(seed=seed)) for seed in seeds]
 
 
@@ -97,7 +96,7 @@ def _run(env_id: str, algo: str, seed: int, changes: dict[str, Any], fixed: dict
     preset = fixed.get("preset", "auto")
     row = zoo.row(env_id, algo) if preset == "auto" else {}
     given = {"preset": preset, **row, **fixed, **changes}
-    config = settle(Config(env_id, algo, seed=seed, **given), task_space(env_id))
+    config = settle_for_task(Config(env_id, algo, seed=seed, **given))
     return Run(label_of(env_id, algo, changes), config)
 
 

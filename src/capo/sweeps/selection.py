@@ -16,13 +16,25 @@ from capo.sweeps.keys import RunKey, run_key
 
 
 @functools.cache
-def task_space(env_id: str) -> gym.Space:
+def task_space(
+    env_id: str,
+    backend: str = Config.backend,
+    env_kwargs: str = Config.env_kwargs,
+    wrappers: tuple[str, ...] = Config.wrappers,
+) -> gym.Space:
     """The observation space of a task, which is made once to ask it."""
-    from capo.envs.backends import make
+    from capo.envs.adapters import config_source
 
-    env = make(env_id, 1, 0, Config.backend, 0)
+    config = Config(env_id, backend=backend, env_kwargs=env_kwargs, wrappers=wrappers)
+    env = config_source(config).make(1, 0)
     env.close()
     return env.observation_space
+
+
+def settle_for_task(config: Config) -> Settled:
+    """Settles a configuration, with the fields of the network by a look at its environment."""
+    seen = task_space(config.env_id, config.backend, config.env_kwargs, config.wrappers)
+    return settle(config, seen)
 
 
 class Selection(NamedTuple):
