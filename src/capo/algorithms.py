@@ -280,9 +280,7 @@ class Algorithm:
         cls: type[Kind], model: Model, config: Config, env: Any, fields: dict[str, Any]
     ) -> Kind:
         """A learner that begins with the networks of a model; `fields` replace settings."""
-        sizes = {
-            name: fields.get(name, getattr(config, name)) for name in ("num_envs", "num_steps")
-        }
+        sizes = {**config.to_dict(), **fields}
         fields = without_batch_size(fields, sizes["num_envs"] * sizes["num_steps"])
         check_names(Config, fields)
         dressing = _dressing(fields)._asdict()

@@ -18,7 +18,7 @@ from capo.sweeps.keys import RunKey, run_key
 @functools.cache
 def task_space(
     env_id: str,
-    backend: str = Config.backend,
+    backend: Any = Config.backend,
     env_kwargs: str = Config.env_kwargs,
     wrappers: tuple[str, ...] = Config.wrappers,
 ) -> gym.Space:
