@@ -14,9 +14,8 @@ TRUSTING = PACKAGE / "sb3.py"
 """Reads models of Stable-Baselines3, which are pickles, only with `--trust`."""
 COMPUTED = {
     "__init__.py": ["import_module(…)"],  # names of the table in the same file
-    "core/own_network.py": ["import_module(…)"],  # import_network: what a person wrote
     "envs/registry.py": ["import_module(…)"],  # import_module_of: ids that a person wrote
-    "envs/wrapping.py": ["import_module(…)"],  # import_wrappers: what a person wrote
+    "named.py": ["import_module(…)"],  # import_by_name: what a person wrote
     "runs/tracking.py": ["import_module(…)"] * 2,  # wandb or trackio, as asked for
 }
 """Allowed imports of computed names, with the reason for each."""

@@ -1,6 +1,5 @@
 """Networks of one's own: any Equinox module that maps one observation to outputs."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from capo.errors import NotNamedError, UsageError, name_of
+from capo.named import import_by_name
 
 Maker = Callable[..., Any]
 """(key, shape, outputs) ↦ a module that maps an observation of this shape to `outputs` numbers."""
@@ -81,17 +81,7 @@ def register_network(network: Any, value: Any = None) -> str:
 
 def import_network(name: str) -> None:
     """Imports a network that a person named as `module:function`."""
-    module, _, function = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"the network {name} cannot be imported: {error}") from error
-    for part in function.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise UsageError(f"there is no network {function} in the module {module}")
-    made = register_network(found)
-    _makers[name] = _makers[made]
+    _makers[name] = _makers[register_network(import_by_name(name, "network"))]
 
 
 def _maker_of(given: Any) -> Maker:

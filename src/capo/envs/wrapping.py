@@ -4,7 +4,6 @@ A wrapper is a text: `module:Class`, or `module:Class {"argument": 1}`. A config
 from a file, which must not decide what runs: only wrappers that a person named are imported.
 """
 
-import importlib
 import inspect
 import shlex
 import sys
@@ -17,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from capo.config import arguments_from_text, arguments_to_text
 from capo.errors import UsageError, name_of
+from capo.named import attribute, import_by_name
 
 UNKNOWN = "?"
 """Begins a wrapper whose arguments are not known: that of an environment that was given."""
@@ -60,15 +60,8 @@ def import_wrappers(wrappers: Iterable[str]) -> None:
     """Imports wrappers that a person named, which may then be used."""
     for text in wrappers:
         module, name, _ = _split(text)
-        try:
-            found: Any = importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(f"the wrapper {text} cannot be imported: {error}") from error
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if not callable(found):
-            raise UsageError(f"there is no wrapper {name} in the module {module}")
-        _named[f"{module}:{name}"] = found
+        path = f"{module}:{name}"
+        _named[path] = import_by_name(path, "wrapper")
 
 
 def texts_of(wrappers: Iterable[Any]) -> tuple[str, ...]:
@@ -171,9 +164,8 @@ def _text(wrapper: Any) -> str:
     module, _, name = wrapper.entry_point.partition(":")
     path = f"{OWN if module.startswith(f'{OWN}.') else module}:{name}"
     if wrapper.kwargs is None:
-        found: Any = sys.modules.get(module)  # the environment has it, so it is imported
-        for part in name.split("."):
-            found = getattr(found, part, None)
+        # The environment has it, so it is imported.
+        found = attribute(sys.modules.get(module), name)
         if found is None or len(inspect.signature(found).parameters) != 1:
             return UNKNOWN + path
         _named[path] = found
