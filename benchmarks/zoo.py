@@ -53,14 +53,6 @@ def runs(names: list[str]) -> list[Run]:
     return wanted
 
 
-def own_rows() -> list[str]:
-    """The tasks that do not take the settings of another one."""
-    seen: dict[str, str] = {}
-    for task in zoo.tasks():
-        seen.setdefault(repr(zoo.row(task, "ppo")), task)
-    return list(seen.values())
-
-
 def table(store: Store, names: list[str]) -> str:
     """A row for each task: what ours reach, and what RL Zoo reports."""
     found = store.results()
@@ -92,7 +84,7 @@ def main(words: list[str]) -> None:
     """Trains what is missing of the named tasks, or of all, and writes the page."""
     if unknown := set(words) - set(zoo.tasks()):
         raise UsageError(f"no row of the zoo: {', '.join(sorted(unknown))}")
-    known = [task for task in own_rows() if task in gym.registry]
+    known = [task for task in zoo.tasks(own=True) if task in gym.registry]
     store = Store(RESULTS / "zoo")
     store.create()
     done = store.results()

@@ -270,7 +270,7 @@ class Algorithm:
         """
         fields = translated(dict(keywords))
         old, preset = model.config.to_dict(), fields.pop("preset", "auto")
-        row = zoo.row(old["env_id"], cls.algo) if preset == "auto" else {}
+        row = zoo.row(old["env_id"], cls.algo, preset)
         kept = {name: old[name] for name in KEPT}
         config = Config(algo=cls.algo, **{"preset": preset, **row, **kept})
         return cls._from(model, config, env, fields)
@@ -390,7 +390,7 @@ def _dressing(fields: dict[str, Any]) -> Dressing:
 def _with_presets(fields: dict[str, Any], source: EnvSource, algo: str) -> dict[str, Any]:
     """The fields, those of the zoo, and sizes of a batch that fit the environments."""
     fields = {"preset": "auto", **fields}
-    row = zoo.row(source.name, algo) if fields["preset"] == "auto" else {}
+    row = zoo.row(source.name, algo, fields["preset"])
     row.pop("total_steps", None)
     sizes = {"num_envs": Config.num_envs, **preset_values(str(fields["preset"]), algo), **row}
     if source.fixed_num_envs is not None:

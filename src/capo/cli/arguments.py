@@ -55,17 +55,15 @@ def load_model(run: Path, task: TaskOptions) -> "Model":
     from capo.envs.wrapping import check_wrappers
     from capo.runs.folder import model_file, read_model
 
-    import_named("", (), task.network or "")
+    wrappers = () if task.wrapper == ("none",) else task.wrapper
+    import_named(task.env or "", wrappers, task.network or "")
     model = read_model(run)
     changes: dict[str, Any] = {}
     if task.env is not None:
-        import_named(task.env, (), "")
         changes |= {"env_id": task.env, "backend": "auto"}
     if task.env_kwargs is not None:
         changes["env_kwargs"] = task.env_kwargs
     if task.wrapper:
-        wrappers = () if task.wrapper == ("none",) else task.wrapper
-        import_named("", wrappers, "")
         changes["wrappers"] = wrappers
     config = model.config.replace(**changes)
     with about(model_file(run)):

@@ -33,10 +33,10 @@ def choose_backend(env_id: str, backend: str, dressed: bool = False) -> str:
 
     For a task with arguments or wrappers (`dressed`) `auto` is Gymnasium, if it has the task.
     """
+    if backend == "auto" and dressed and registered_name(env_id) in gym.registry:
+        backend = "gymnasium"
     if backend == "auto":
-        own = dressed and registered_name(env_id) in gym.registry
-        preferred = (name for name, row in BACKENDS.items() if not own and row.preferred(env_id))
-        backend = next(preferred, "gymnasium")
+        backend = next(name for name, row in BACKENDS.items() if row.preferred(env_id))
     BACKENDS[backend].check(env_id)
     return backend
 

@@ -21,7 +21,7 @@ def headline(config: Settled, env: VectorEnv) -> str:
     workers = getattr(env, "workers", 0)
     where = env.backend + (f" in {workers + 1} processes" if workers else "")
     line = f"{here} | {config.env_id} on {where}, {spaces} | {config.algo} {sizes}, {batch}"
-    if config.preset == "auto" and zoo.row(config.env_id, config.algo):
+    if zoo.row(config.env_id, config.algo, config.preset):
         line += f" | settings of the zoo; without them: {name_of('preset', 'default')}"
     return line
 

@@ -65,10 +65,13 @@ class SweepFolder:
         }
         write_json(self._manifest, content)
 
-    def finished(self) -> dict[RunKey, Summary]:
-        """The summaries of the runs that are finished."""
-        found = ((run, self.add_summary(run)) for run in self.runs)
-        return {run.key: summary for run, summary in found if summary is not None}
+    def finished(self) -> set[RunKey]:
+        """The runs that are finished."""
+        return {run.key for run in self.runs if self._is_finished(run)}
+
+    def _is_finished(self, run: Run) -> bool:
+        manifest = self._folder(run) / "manifest.json"
+        return manifest.is_file() and read_object(manifest).get("status") == "finished"
 
     def job(self, run: Run) -> Job:
         """The run as a launcher gets it."""
@@ -76,10 +79,7 @@ class SweepFolder:
 
     def add_summary(self, run: Run) -> Summary | None:
         """The summary of a finished run; None if it is not finished."""
-        manifest = self._folder(run) / "manifest.json"
-        if not manifest.is_file() or read_object(manifest).get("status") != "finished":
-            return None
-        return summarize(self._folder(run), run.name)
+        return summarize(self._folder(run), run.name) if self._is_finished(run) else None
 
 
 def _differences(config: Config, saved: dict[str, Any]) -> str:

@@ -94,7 +94,7 @@ def seed_runs(config: Config, seeds: Sequence[int]) -> list[Run]:
 
 def _run(env_id: str, algo: str, seed: int, changes: dict[str, Any], fixed: dict[str, Any]) -> Run:
     preset = fixed.get("preset", "auto")
-    row = zoo.row(env_id, algo) if preset == "auto" else {}
+    row = zoo.row(env_id, algo, preset)
     given = {"preset": preset, **row, **fixed, **changes}
     config = settle_for_task(Config(env_id, algo, seed=seed, **given))
     return Run(label_of(env_id, algo, changes), config)

@@ -1,6 +1,6 @@
 """The order of work on many runs: what is missing, how long it takes, training it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from rich.console import Console
 
@@ -12,10 +12,9 @@ from capo.sweeps.monitor import Monitor
 from capo.sweeps.schedule import ScheduleState, train_all
 from capo.sweeps.selection import Run
 from capo.sweeps.store import Store
-from capo.sweeps.summaries import Summary
 
 
-def print_plan(console: Console, runs: Sequence[Run], done: Mapping[RunKey, Summary]) -> None:
+def print_plan(console: Console, runs: Sequence[Run], done: Container[RunKey]) -> None:
     """Prints a line for each configuration: the numbers of its seeds and of finished ones."""
     seeds: dict[str, list[Run]] = {}
     for run in runs:
