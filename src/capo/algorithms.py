@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, Unpack, get_type_hints
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import gymnasium as gym
 import numpy as np
@@ -13,21 +13,19 @@ import numpy as np
 from capo import zoo
 from capo.aliases import BATCH_SIZE, translated, without_batch_size
 from capo.callbacks import Callback, give_environments
-from capo.config import Config, arguments_to_text
+from capo.config import Config
 from capo.core.networks import Policy
-from capo.core.own_network import register_network
 from capo.core.settings import NetworkSettings
-from capo.envs.adapters import EnvSource, choose_source, env_source
+from capo.envs.adapters import choose_source, env_source
 from capo.envs.base import VectorEnv
-from capo.envs.wrapping import Dressing, texts_of
 from capo.errors import UsageError
 from capo.evaluation import Evaluation, evaluate
 from capo.fields import check_names
+from capo.given import dressing_given, keyword_signature, network_name, with_presets
 from capo.keywords import Keywords
 from capo.learner import Learner
 from capo.methods import Settled, settle
 from capo.model import Model
-from capo.presets import preset_values
 from capo.runs.folder import read_model
 from capo.runs.options import Options
 from capo.runs.progress import Terminal
@@ -48,20 +46,7 @@ KEPT = (
     *("env_id", "env_kwargs", "wrappers", "backend", "seed", "gamma", "normalize_reward"),
 )
 """Settings that another method takes over from a model."""
-POLICIES = {"MlpPolicy": "mlp", "CnnPolicy": "cnn", "MultiInputPolicy": "auto"}
-"""Networks by their names in Stable-Baselines3."""
 Kind = TypeVar("Kind", bound="Algorithm")
-
-
-def _signature() -> inspect.Signature:
-    """The constructor's, with all keywords and their defaults, for `help` and notebooks."""
-    parameter, only = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
-    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
-    defaults |= {"preset": "auto"}
-    names = ["seed", *(name for name in get_type_hints(Keywords) if name in defaults)]
-    keywords = [parameter(name, only, default=defaults[name]) for name in names]
-    first = [parameter(name, parameter.POSITIONAL_OR_KEYWORD) for name in ("policy", "env")]
-    return inspect.Signature([*first, *keywords])
 
 
 class Algorithm:
@@ -75,18 +60,18 @@ class Algorithm:
     Stable-Baselines3 that mean the same are taken, with a warning.
     """
 
-    __signature__: ClassVar[inspect.Signature] = _signature()
+    __signature__: ClassVar[inspect.Signature] = keyword_signature()
     algo: ClassVar[str]
     """Name of the method."""
 
     def __init__(
         self, policy: Any, env: Any, *, seed: int = Config.seed, **keywords: Unpack[Keywords]
     ):
-        network: Any = _network(policy)
+        network: Any = network_name(policy)
         fields = translated(dict(keywords))
         check_names(Config, (name for name in fields if name != BATCH_SIZE))
-        source = env_source(env, fields.get("backend", Config.backend), _dressing(fields))
-        fields = _with_presets(fields, source, self.algo) | source.dressing._asdict()
+        source = env_source(env, fields.get("backend", Config.backend), dressing_given(fields))
+        fields = with_presets(fields, source, self.algo) | source.dressing._asdict()
         if fields.get("workers") and not isinstance(env, str):
             raise UsageError("workers can step only what they can make, so env must be an id")
         config = Config(source.name, algo=self.algo, seed=seed, network=network, **fields)
@@ -251,7 +236,7 @@ class Algorithm:
         them again, as `policy`.
         """
         if policy is not None:
-            _network(policy)
+            network_name(policy)
         path = Path(path) if Path(path).exists() else _with_suffix(path)
         model = read_model(path)
         cls._check_algo(model, path)
@@ -283,7 +268,7 @@ class Algorithm:
         sizes = {**config.to_dict(), **fields}
         fields = without_batch_size(fields, sizes["num_envs"] * sizes["num_steps"])
         check_names(Config, fields)
-        dressing = _dressing(fields)._asdict()
+        dressing = dressing_given(fields)._asdict()
         fields |= {name: value for name, value in dressing.items() if name in fields}
         # The number of processes depends on the machine, not on the file.
         config = settle(config.replace(**{"workers": None, **fields}), model.observation_space)
@@ -366,40 +351,6 @@ class CAPO(Algorithm):
     """K experts; their logarithmic opinion pool, distilled, within a KL trust region."""
 
     algo = "capo"
-
-
-def _network(policy: Any) -> str:
-    """The configuration's name of a policy: of a known one, or of networks of one's own."""
-    if isinstance(policy, str):
-        if policy not in POLICIES and policy != "auto":
-            raise UsageError(
-                f"unknown policy {policy!r}; there are {', '.join(POLICIES)} and auto, or give a "
-                "network of your own"
-            )
-        return POLICIES.get(policy, policy)
-    return register_network(*policy) if isinstance(policy, tuple) else register_network(policy)
-
-
-def _dressing(fields: dict[str, Any]) -> Dressing:
-    """Arguments and wrappers that a person gave for an id, whose wrappers are then imported."""
-    arguments = fields.get("env_kwargs") or ""
-    text = arguments_to_text(arguments) if isinstance(arguments, dict) else arguments
-    return Dressing(text, texts_of(fields.get("wrappers") or ()))
-
-
-def _with_presets(fields: dict[str, Any], source: EnvSource, algo: str) -> dict[str, Any]:
-    """The fields, those of the zoo, and sizes of a batch that fit the environments."""
-    fields = {"preset": "auto", **fields}
-    row = zoo.row(source.name, algo, fields["preset"])
-    row.pop("total_steps", None)
-    sizes = {"num_envs": Config.num_envs, **preset_values(str(fields["preset"]), algo), **row}
-    if source.fixed_num_envs is not None:
-        row = {name: value for name, value in row.items() if name not in ("num_envs", "num_steps")}
-    if BATCH_SIZE in fields:
-        row.pop("minibatches", None)
-    sized = source.sized({**row, **fields}, sizes["num_envs"] * sizes["num_steps"])
-    batch = {**sizes, **sized}
-    return without_batch_size(sized, batch["num_envs"] * batch["num_steps"])
 
 
 def _with_suffix(path: str | Path) -> Path:
